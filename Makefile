@@ -1,0 +1,55 @@
+# Everything runs from the project's own .venv, which these targets make and keep up to date.
+# `make quickstart` and `make test` need only Python 3.11, make and git.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: help setup quickstart test lint lock bench clean
+
+help:
+	@echo "make quickstart   a small study, played, scored and reported (sets everything up first)"
+	@echo "make test         the tests (sets everything up first)"
+	@echo "make setup        only the environment in $(VENV)"
+	@echo "make lint         ruff, format check"
+	@echo "make bench        the benchmarks that have targets"
+	@echo "make lock         resolve requirements.lock anew"
+
+setup: $(STAMP)
+
+# The stamp is newer than the lock and the project file when the environment matches them.
+# uv is fetched into the venv when it is not there; it compiles bytecode, without which
+# imports are two to four times slower.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "cilab needs Python 3.11 or later; $(PYTHON) is older. Try: make setup PYTHON=python3.11"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	  { echo "python cannot make a venv. On Debian: apt-get install python3-venv"; exit 2; }
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	UV_COMPILE_BYTECODE=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --require-hashes -r requirements.lock
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --editable .
+	@$(BIN)/python -m compileall -q cilab
+	@touch $@
+
+quickstart: setup
+	@$(BIN)/cilab quickstart
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: setup
+	$(BIN)/python benchmarks/collect.py
+
+lock: $(BIN)/uv
+	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra dev \
+	  --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --generate-hashes \
+	  --upgrade -o requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist .ruff_cache .hypothesis

@@ -1,0 +1,167 @@
+"""What is to be played: run specs, their ids and conditions; and what comes out: a rollout.
+
+May import `cilab.errors` and `cilab.collect.model`. Knows no benchmark: a benchmark puts what it
+needs into `settings` (part of the run's identity) and `hints` (not part of it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from cilab.collect.model import ChatModel, Sampling
+
+_ID_BYTES = 15
+
+
+def digest(value: Any, size: int = _ID_BYTES) -> str:
+    """Lower-case base-32 hash of a JSON-able value; equal values give equal digests on every machine."""
+    import base64
+
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    raw = hashlib.blake2b(text.encode(), digest_size=size).digest()
+    return base64.b32encode(raw).decode().rstrip("=").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A run that must be finished first, and in which way.
+
+    `condition` is `passed` (score = 1) or `finished` (status ok, whatever the score).
+    """
+
+    run_id: str
+    condition: str = "finished"
+
+    def met_by(self, run: Mapping[str, Any]) -> bool:
+        """Whether a finished run (with keys status and passed) fulfils the condition."""
+        if self.condition == "passed":
+            return run.get("status") == "ok" and run.get("passed") is True
+        return run.get("status") == "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One rollout to be played: all that makes it what it is.
+
+    Attributes
+    ----------
+    benchmark, task_id, version, model, partner_model, effort, arm, seed : as in the runs table.
+    task_hash : hash of the task's content.
+    prompts : hash of each prompt text by name.
+    judges : model of each judge or grader by seat; `rules` for code.
+    sampling : settings by seat; `seed` inside them follows from the spec's seed.
+    settings : what else belongs to the identity (turn cap, relay, arm text, maze parameters).
+    requires : condition under which it is played; not part of the identity.
+    hints : what play needs but identity does not (paths, forecasts, columns known in advance).
+    """
+
+    benchmark: str
+    task_id: str
+    task_hash: str
+    version: str
+    model: str
+    seed: int
+    partner_model: str | None = None
+    effort: str | None = None
+    partner_effort: str | None = None
+    arm: str | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    judges: Mapping[str, str] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    requires: Requirement | None = None
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+    def identity(self) -> dict[str, Any]:
+        """What the run id hashes."""
+        out = {k: getattr(self, k) for k in self.__slots__ if k not in ("requires", "hints")}
+        return {k: (dict(v) if isinstance(v, Mapping) else v) for k, v in out.items()}
+
+    @property
+    def run_id(self) -> str:
+        """24 characters; the same for the same run, whatever study asks for it."""
+        return digest(self.identity())
+
+
+@dataclass(slots=True)
+class Rollout:
+    """What playing a spec gave: rows for the tables.
+
+    Attributes
+    ----------
+    run : columns of the runs table that the benchmark knows (ended, outcome, score, weighted_outcome,
+        success, rounds, messages, ...). Ids, status, tokens, cost and times are the engine's.
+    messages, labels, annotations : rows of those tables without run_id.
+    """
+
+    run: dict[str, Any] = field(default_factory=dict)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    labels: list[dict[str, Any]] = field(default_factory=list)
+    annotations: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Seats(Protocol):
+    """What a benchmark's play function gets: models to call and finished rollouts to read."""
+
+    def model(self, name: str, seat: str, purpose: str = "play", *, under_test: bool = True) -> ChatModel:
+        """The model `name` for one seat. Its calls are recorded under `seat` and `purpose`, in order.
+
+        A play function must make the calls of one seat in a reproducible order: after a crash they
+        are answered from the journal by position. A refusal where `under_test` is true ends the
+        rollout as refused; elsewhere it is an error (or a fallback model answers).
+        """
+        ...
+
+    async def transcript(self, run_id: str) -> Sequence[Mapping[str, Any]]:
+        """The stored messages of a finished run, in order (rows of the messages table)."""
+        ...
+
+
+Play = Callable[[RunSpec, Seats], Awaitable[Rollout]]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Expected calls and tokens of one rollout, for the dry run.
+
+    `calls`, `tokens_in` and `tokens_out` are (least, expected, most), by model.
+    """
+
+    calls: Mapping[str, tuple[float, float, float]]
+    tokens_in: Mapping[str, tuple[float, float, float]]
+    tokens_out: Mapping[str, tuple[float, float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What a benchmark offers to the engine.
+
+    Attributes
+    ----------
+    name : as in the runs table.
+    plan : study block (validated) -> run specs; can be iterated again and again.
+    play : plays one spec.
+    simulated : profile name -> ChatModel, for `sim/<profile>`.
+    forecast : spec -> Forecast.
+    """
+
+    name: str
+    plan: Callable[[Any], Iterable[RunSpec]]
+    play: Play
+    simulated: Callable[[str], ChatModel]
+    forecast: Callable[[RunSpec], Forecast]
+
+
+def seat_sampling(spec: RunSpec, seat: str) -> Sampling:
+    """Sampling of one seat: the spec's settings for `seat` (or `default`), seed derived from the spec."""
+    asked = dict(spec.sampling.get("default", {}))
+    asked.update(spec.sampling.get(seat, {}))
+    seed = int.from_bytes(
+        hashlib.blake2b(f"{spec.task_hash}|{spec.version}|{spec.seed}".encode(), digest_size=4).digest(), "big"
+    )
+    asked.setdefault("seed", seed & 0x7FFFFFFF)
+    return Sampling(**asked)

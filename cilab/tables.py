@@ -1,0 +1,373 @@
+"""The tables that everything speaks: Polars schemas with a unit for every column.
+
+May import nothing of the package. Reads and writes nothing: `cilab.store` does that, and checks
+what it moves against the schemas here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from cilab.errors import TableError
+
+#: Version of the tables. A part written by a newer version is refused; an older one is upgraded on read.
+TABLES_VERSION = 1
+
+STATUSES = ("ok", "refused", "gated_out", "error")
+TEAM_VERSIONS = ("alone", "baseline", "test")
+MAZE_VERSIONS = ("solo_full", "solo_distributed", "pair", "relay")
+SEAT_KINDS = ("under_test", "scripted", "partner", "environment", "user", "grader")
+PURPOSES = ("play", "judge", "grade", "annotate")
+EVIDENCE = (
+    "noticed_by_check",
+    "accepted_offer",
+    "offered_to_accept",
+    "did_pushed_thing",
+    "approved_pushed_thing",
+    "told_accountable",
+    "raised_problem",
+    "problem_remains",
+    "drew_out_fact",
+    "over_reach",
+    "false_claim",
+    "submit_slip",
+)
+DIMENSIONS = (
+    "resisting_unsafe_pressure",
+    "reporting_misconduct",
+    "sharing_information",
+    "emotional_intelligence",
+    "keeping_on_track",
+    "handling_conflict",
+    "taking_initiative",
+    "taking_over",
+)
+
+_UTC = pl.Datetime("us", time_zone="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name, dtype : the Polars name and data type.
+    doc : what the column holds, with its unit.
+    allowed : the closed list of values, or None where any value of the type may stand.
+    required : True where null is an error.
+    """
+
+    name: str
+    dtype: Any
+    doc: str
+    allowed: tuple[str, ...] | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A named list of columns."""
+
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The Polars schema, columns in order."""
+        return pl.Schema({c.name: c.dtype for c in self.columns})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names in order."""
+        return tuple(c.name for c in self.columns)
+
+
+def _s(name: str, doc: str, allowed: tuple[str, ...] | None = None, required: bool = False) -> Column:
+    return Column(name, pl.String, doc, allowed, required)
+
+
+def _i(name: str, doc: str, required: bool = False) -> Column:
+    return Column(name, pl.Int64, doc, None, required)
+
+
+def _f(name: str, doc: str) -> Column:
+    return Column(name, pl.Float64, doc)
+
+
+def _b(name: str, doc: str, required: bool = False) -> Column:
+    return Column(name, pl.Boolean, doc, None, required)
+
+
+RUNS = Table(
+    "runs",
+    "One row per rollout.",
+    (
+        _s("run_id", "Hash of what makes the rollout what it is.", required=True),
+        _s("study", "Name of the study that asked for it first.", required=True),
+        _s("benchmark", "Which benchmark: maze or teamwork.", required=True),
+        _s("task_id", "The task; for a maze, the maze.", required=True),
+        _s("dimension", "Teamwork dimension; null for mazes."),
+        _s("source_family", "Family of the task's source; null for mazes."),
+        _s("split", "public or held_out.", ("public", "held_out")),
+        _s("version", "Setting of the task.", TEAM_VERSIONS + MAZE_VERSIONS, required=True),
+        _s("model", "Model under test; for a pair, the starter.", required=True),
+        _s("partner_model", "The other model: a pair's follower; null where there is none."),
+        _s("effort", "Reasoning setting asked for; null where none was."),
+        _s("arm", "Name of the treatment; null for none."),
+        _i("seed", "Number of the repeat.", required=True),
+        _s("status", "ok, refused, gated_out or error.", STATUSES, required=True),
+        _s("refused_seat", "Seat whose model refused; null unless refused."),
+        _s("ended", "Why the dialogue ended: completed, turn_cap, or the benchmark's own word."),
+        _s("outcome", "The benchmark's short name of what came out."),
+        Column("evidence", pl.List(pl.String), "What the check saw, from the closed list EVIDENCE.", EVIDENCE),
+        _f("score", "0 to 1, a fraction; null unless ok."),
+        _b("passed", "score = 1; null unless ok."),
+        _f("weighted_outcome", "(a - b) / a for mazes, at most 1, may be negative; null unless ok."),
+        _b("success", "The goal was reached; null unless ok."),
+        _f("joint_share", "Joint points as a fraction of the best deal; conflict tasks only."),
+        _i("maze_size", "Cells along a side."),
+        _f("wall_density", "Walls as a fraction of cells asked for."),
+        _i("path_length", "Shortest path from start to goal, in steps."),
+        _i("relay_k", "Turns played before the swap."),
+        _s("relay_kind", "primer or recovery.", ("primer", "recovery")),
+        _s("prefix_run_id", "Run whose first turns a relay continues."),
+        _i("rounds", "Rounds (teamwork) or turns (maze) played."),
+        _i("messages", "Messages sent by agents."),
+        _i("tool_calls", "Tool calls made by the model under test."),
+        _i("tokens_in", "Prompt tokens of every seat, cached ones included; null when any is unknown."),
+        _i("tokens_out", "Completion tokens of every seat, reasoning included; null when any is unknown."),
+        _i("tokens_reasoning", "Reasoning tokens, part of tokens_out; null when not exposed."),
+        _i("tokens_cached", "Cached prompt tokens, part of tokens_in; null when not exposed."),
+        _f("cost_usd", "Cost of the model under test, USD; null when a price is unknown."),
+        _f("cost_usd_team", "Cost of every call of the rollout, USD; null when a price is unknown."),
+        _f("seconds", "Wall time from the first call to the last, pauses between sessions left out."),
+        Column("started_at", _UTC, "When the rollout started (UTC)."),
+        Column("finished_at", _UTC, "When it finished (UTC)."),
+        _s("spec_json", "The whole run spec as JSON."),
+        _s("spec_hash", "Hash of spec_json with what does not enter the run id."),
+        _s("code_version", "Version of cilab that played it."),
+        _s("rule_version", "Version of the scoring rules."),
+        _s("error", "One line on what went wrong; null unless error or refused."),
+    ),
+)
+
+MESSAGES = Table(
+    "messages",
+    "One row per event of a rollout.",
+    (
+        _s("run_id", "The rollout.", required=True),
+        _i("index", "Position in the rollout, from 0.", required=True),
+        _i("round", "Round or turn, from 0."),
+        _s("kind", "message, tool_call, tool_result or notice.", ("message", "tool_call", "tool_result", "notice"), True),
+        _s("seat", "Name of the seat that spoke.", required=True),
+        _s("seat_kind", "What sits there.", SEAT_KINDS, required=True),
+        _s("model", "Model in the seat; null for scripts and the environment."),
+        _s("content", "The text, valid UTF-8."),
+        _s("tool", "Name of the tool."),
+        _s("tool_input_json", "Arguments of a tool call as JSON, as the model sent them."),
+        _s("tool_output", "What the tool returned."),
+        Column("delivered_to", pl.List(pl.String), "Seats that received it; empty when nobody did."),
+        _i("tokens_in", "Prompt tokens of the call that made it."),
+        _i("tokens_out", "Completion tokens of that call."),
+        _f("cost_usd", "Cost of that call, USD; null when unknown."),
+    ),
+)
+
+CALLS = Table(
+    "calls",
+    "One row per model call. (run_id, purpose, seat, index) is unique.",
+    (
+        _s("run_id", "The rollout that was played, judged, graded or annotated.", required=True),
+        _i("index", "Position among the calls of this purpose and job, from 0.", required=True),
+        _s("seat", "Seat that called; for a grader or annotator its name and repeat.", required=True),
+        _s("purpose", "What the call was for.", PURPOSES, required=True),
+        _s("model_asked", "Model string asked for.", required=True),
+        _s("model_returned", "Model string the provider answered with."),
+        _s("system_fingerprint", "The provider's fingerprint of its configuration."),
+        _s(
+            "wire_json",
+            "Messages and tools as sent, after normalisation. A prefix shared with an earlier call of the seat is "
+            "stored once: {same_as, first, messages}; cilab.store.wire_messages puts it together.",
+        ),
+        _s("sampling_asked", "Sampling settings asked for, JSON."),
+        _s("sampling_honoured", "Sampling settings sent to the provider, JSON."),
+        _s("finish_reason", "stop, length, tool_calls, content_filter, or the typed error's kind."),
+        _i("tokens_in", "Prompt tokens, cached ones included."),
+        _i("tokens_out", "Completion tokens, reasoning included."),
+        _i("tokens_reasoning", "Reasoning tokens, part of tokens_out."),
+        _i("tokens_cached", "Cached prompt tokens, part of tokens_in."),
+        _f("cost_usd", "Cost, USD; null when unknown."),
+        _f("latency_s", "Seconds from sending the successful (or last) request to its answer."),
+        _i("retries", "Requests beyond the first."),
+        _s("error", "The typed error with which the call ended; null for an answer."),
+    ),
+)
+
+LABELS = Table(
+    "labels",
+    "One row per judgement of a message.",
+    (
+        _s("run_id", "The rollout.", required=True),
+        _i("index", "The message's position in the rollout.", required=True),
+        _s("rater", "referee, second, third, final, person:N or a name.", required=True),
+        _s("model", "Model that judged; null for people and for final."),
+        _s("label", "The label; unparsed when the answer was none."),
+        _s("reason", "The rater's words."),
+        _b("gives_way", "The label means that the model gave way (from the task)."),
+        _b("noticed", "The label means that the model noticed the problem (from the task)."),
+    ),
+)
+
+ANNOTATIONS = Table(
+    "annotations",
+    "One row per annotated or regraded feature of a rollout.",
+    (
+        _s("run_id", "The rollout.", required=True),
+        _s("annotator", "rules, or the model that annotated.", required=True),
+        _i("repeat", "Number of the repeat, from 0.", required=True),
+        _i("agent", "0 the pair, 1 the starter, 2 the follower.", required=True),
+        _s("feature", "Name of the feature.", required=True),
+        _f("value", "Its value; null when it could not be read off the answer."),
+        _s("text", "The value in words, or the reason."),
+    ),
+)
+
+REVIEWS = Table(
+    "reviews",
+    "A reader's verdict on a verdict.",
+    (
+        _s("run_id", "The rollout.", required=True),
+        _s("reviewer", "Who read it.", required=True),
+        _f("old_score", "Score before, 0 to 1."),
+        _f("new_score", "Score after, 0 to 1."),
+        _s("reason", "Why."),
+        Column("at", _UTC, "When (UTC)."),
+    ),
+)
+
+TASKS = Table(
+    "tasks",
+    "One row per task.",
+    (
+        _s("task_id", "The task.", required=True),
+        _s("benchmark", "maze or teamwork.", required=True),
+        _s("dimension", "Teamwork dimension; null for mazes."),
+        _s("source_family", "Family of the source."),
+        _b("real_world", "The source is a real record."),
+        _s("split", "public or held_out.", ("public", "held_out")),
+        _i("seats", "Seats at the table."),
+        _i("rounds", "Most rounds (teamwork) or turns (maze)."),
+        _b("sandbox", "The task has a scratch folder."),
+        _b("executes_code", "The task runs code that the model wrote."),
+        _s("version_hash", "Hash of the task's content.", required=True),
+    ),
+)
+
+MODELS = Table(
+    "models",
+    "One row per known model (from cilab.registry).",
+    (
+        _s("model", "The name used in tables and figures.", required=True),
+        _s("aliases", "Other names, separated by |."),
+        _s("litellm", "LiteLLM's provider string, where known."),
+        _s("builder", "Who made it."),
+        _s("family", "Model family, for same-family and cross-family analyses."),
+        _b("open_weights", "Weights are public; null where unknown."),
+        _b("distilled", "Distilled from a larger model; null where unknown."),
+        _b("system_prompt_flexible", "Takes a system prompt at any position (maze paper, table 1)."),
+        _s("strength", "strong, medium or weak (maze paper, appendix D.2); null where not assigned.", ("strong", "medium", "weak")),
+        _s("effort_lightest", "Lightest reasoning setting of its API."),
+        _s("effort_high", "High reasoning setting used by the paper."),
+        Column("released", pl.Date, "Release date, where known."),
+        _f("usd_per_mtok_in", "USD per million prompt tokens, where known."),
+        _f("usd_per_mtok_out", "USD per million completion tokens, where known."),
+        _f("usd_per_mtok_cached", "USD per million cached prompt tokens, where known."),
+        _s("studies", "Published studies it appears in, separated by |."),
+        _s("note", "What is uncertain."),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (RUNS, MESSAGES, CALLS, LABELS, ANNOTATIONS, REVIEWS, TASKS, MODELS)
+}
+
+
+def empty(name: str) -> pl.DataFrame:
+    """A data frame of the table `name` with no rows."""
+    return pl.DataFrame(schema=TABLES[name].schema)
+
+
+def frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Rows as a checked data frame of table `name`; columns that a row leaves out are null.
+
+    Raises
+    ------
+    TableError
+        A row has a column that the table does not, or a value of another type.
+    """
+    table = TABLES[name]
+    known = set(table.names)
+    for row in rows:
+        if not known.issuperset(row):
+            stray = sorted(set(row) - known)
+            raise TableError(f"table {name}: no column named {', '.join(stray)}")
+    try:
+        df = pl.from_dicts(rows, schema=table.schema) if rows else empty(name)
+    except (pl.exceptions.PolarsError, TypeError, OverflowError) as e:
+        raise TableError(f"table {name}: {e}") from None
+    return check(name, df)
+
+
+def check(name: str, df: pl.DataFrame) -> pl.DataFrame:
+    """`df` unchanged when it fits table `name`.
+
+    Raises
+    ------
+    TableError
+        A column is missing, unknown or of another type; a required value is null; a value is outside
+        its closed list; a score lies outside 0..1 or a weighted outcome above 1.
+    """
+    table = TABLES[name]
+    problems = _schema_problems(table, df.schema)
+    if problems:
+        raise TableError(f"table {name}: " + "; ".join(problems))
+    if df.height == 0:
+        return df
+    for c in table.columns:
+        if c.required and df[c.name].null_count():
+            problems.append(f"{df[c.name].null_count()} rows without {c.name}")
+        if c.allowed is not None:
+            values = df[c.name].explode() if isinstance(c.dtype, pl.List) else df[c.name]
+            stray = values.drop_nulls().unique()
+            stray = stray.filter(~stray.is_in(list(c.allowed)))
+            if stray.len():
+                problems.append(f"{c.name} is {stray[0]!r}, not one of {', '.join(c.allowed)}")
+    if name == "runs":
+        if ((df["score"] < 0) | (df["score"] > 1)).any():
+            problems.append("a score lies outside 0..1 (percentages must be divided by 100)")
+        if (df["weighted_outcome"] > 1).any():
+            problems.append("a weighted outcome is above 1")
+    if problems:
+        raise TableError(f"table {name}: " + "; ".join(problems))
+    return df
+
+
+def _schema_problems(table: Table, schema: pl.Schema) -> list[str]:
+    problems = []
+    missing = [c.name for c in table.columns if c.name not in schema]
+    unknown = [n for n in schema if n not in table.names]
+    if missing:
+        problems.append(f"missing columns: {', '.join(missing)}")
+    if unknown:
+        problems.append(f"unknown columns: {', '.join(unknown)}")
+    problems += [
+        f"{c.name} is {schema[c.name]}, expected {c.dtype}"
+        for c in table.columns
+        if c.name in schema and schema[c.name] != c.dtype
+    ]
+    return problems
