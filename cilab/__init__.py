@@ -1,1 +1,92 @@
+"""cilab: how well do language-model agents work as teammates?
+
+The face: what a notebook types. Everything heavy is imported when it is first used, so that
+`import cilab` stays quick.
+
+Examples
+--------
+>>> import cilab
+>>> study = cilab.open("data/studies/quickstart")  # doctest: +SKIP
+>>> cilab.gap(study)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from cilab.collect.engine import Summary
+    from cilab.stats.gap import GapResult
+    from cilab.store import Study
+
 __version__ = "0.1.0"
+__all__ = ["annotate", "forecast", "gap", "open", "query", "regrade", "report", "run_study", "status"]
+
+
+def open(path: str | PathLike[str]) -> Study:
+    """Open a study's folder: its tables are polars LazyFrames, `.sql()` asks DuckDB.
+
+    Raises
+    ------
+    StoreError
+        There is no study in `path`.
+    """
+    from cilab import registry, store
+
+    return store.open_study(path, registry.models)
+
+
+def query(sql: str, data: str | PathLike[str]) -> Any:
+    """Answer a DuckDB SELECT over a study's tables (runs, messages, calls, ...) as a polars DataFrame."""
+    return open(data).sql(sql)
+
+
+def run_study(path: str | PathLike[str], **settings: Any) -> Summary:
+    """Play a study file; see `cilab.run.run_study` for the settings."""
+    from cilab.run import run_study as play
+
+    return play(path, **settings)
+
+
+def forecast(path: str | PathLike[str], **settings: Any) -> Any:
+    """What a study would do and cost; see `cilab.run.forecast_study`."""
+    from cilab.run import forecast_study
+
+    return forecast_study(path, **settings)
+
+
+def status(data: str | PathLike[str]) -> dict[str, Any]:
+    """Counts of a study's folder, while it runs or afterwards; see `cilab.run.status`."""
+    from cilab.run import status as counts
+
+    return counts(data)
+
+
+def regrade(data: str | PathLike[str], **settings: Any) -> Summary:
+    """Grade stored rollouts with another grader; see `cilab.regrading.regrade`."""
+    from cilab.regrading import regrade as again
+
+    return again(data, **settings)
+
+
+def annotate(data: str | PathLike[str], **settings: Any) -> Summary:
+    """Annotate stored rollouts; see `cilab.regrading.annotate`."""
+    from cilab.regrading import annotate as look
+
+    return look(data, **settings)
+
+
+def gap(study: Any, **settings: Any) -> GapResult:
+    """The collaboration gap of a maze study; see `cilab.stats.gap.gap`."""
+    from cilab.stats.gap import gap as estimate
+
+    return estimate(study, **settings)
+
+
+def report(name: str, **settings: Any) -> Any:
+    """Render a report; see `cilab.reports.render`."""
+    from cilab.reports import render
+
+    return render(name, **settings)

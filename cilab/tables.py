@@ -163,7 +163,12 @@ MESSAGES = Table(
         _s("run_id", "The rollout.", required=True),
         _i("index", "Position in the rollout, from 0.", required=True),
         _i("round", "Round or turn, from 0."),
-        _s("kind", "message, tool_call, tool_result or notice.", ("message", "tool_call", "tool_result", "notice"), True),
+        _s(
+            "kind",
+            "message, tool_call, tool_result or notice.",
+            ("message", "tool_call", "tool_result", "notice"),
+            True,
+        ),
         _s("seat", "Name of the seat that spoke.", required=True),
         _s("seat_kind", "What sits there.", SEAT_KINDS, required=True),
         _s("model", "Model in the seat; null for scripts and the environment."),
@@ -280,7 +285,11 @@ MODELS = Table(
         _b("open_weights", "Weights are public; null where unknown."),
         _b("distilled", "Distilled from a larger model; null where unknown."),
         _b("system_prompt_flexible", "Takes a system prompt at any position (maze paper, table 1)."),
-        _s("strength", "strong, medium or weak (maze paper, appendix D.2); null where not assigned.", ("strong", "medium", "weak")),
+        _s(
+            "strength",
+            "strong, medium or weak (maze paper, appendix D.2); null where not assigned.",
+            ("strong", "medium", "weak"),
+        ),
         _s("effort_lightest", "Lightest reasoning setting of its API."),
         _s("effort_high", "High reasoning setting used by the paper."),
         Column("released", pl.Date, "Release date, where known."),
@@ -292,9 +301,7 @@ MODELS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {
-    t.name: t for t in (RUNS, MESSAGES, CALLS, LABELS, ANNOTATIONS, REVIEWS, TASKS, MODELS)
-}
+TABLES: dict[str, Table] = {t.name: t for t in (RUNS, MESSAGES, CALLS, LABELS, ANNOTATIONS, REVIEWS, TASKS, MODELS)}
 
 
 def empty(name: str) -> pl.DataFrame:

@@ -117,7 +117,11 @@ class ChatModel(Protocol):
     provider: str
 
     async def complete(
-        self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None, sampling: Sampling
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        sampling: Sampling,
     ) -> Completion:
         """Answer `messages`. Raises `Refusal` or `CallError`, nothing else."""
         ...

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pydantic import BaseModel, ConfigDict
+
 from cilab.collect.model import ChatModel, Sampling
 
 _ID_BYTES = 15
@@ -24,6 +26,12 @@ def digest(value: Any, size: int = _ID_BYTES) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     raw = hashlib.blake2b(text.encode(), digest_size=size).digest()
     return base64.b32encode(raw).decode().rstrip("=").lower()
+
+
+class Strict(BaseModel):
+    """A part of a study file: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +113,27 @@ class Rollout:
 
 
 class Seats(Protocol):
-    """What a benchmark's play function gets: models to call and finished rollouts to read."""
+    """What a benchmark's play function gets: models to call and finished rollouts to read.
 
-    def model(self, name: str, seat: str, purpose: str = "play", *, under_test: bool = True) -> ChatModel:
+    `rollout` is where the play function gathers what it has; it is kept even when the play fails.
+    """
+
+    rollout: Rollout
+
+    def model(
+        self,
+        name: str,
+        seat: str,
+        purpose: str = "play",
+        *,
+        under_test: bool = True,
+        fallbacks: Sequence[str] = (),
+    ) -> ChatModel:
         """The model `name` for one seat. Its calls are recorded under `seat` and `purpose`, in order.
 
         A play function must make the calls of one seat in a reproducible order: after a crash they
         are answered from the journal by position. A refusal where `under_test` is true ends the
-        rollout as refused; elsewhere it is an error (or a fallback model answers).
+        rollout as refused; elsewhere the `fallbacks` are asked in turn, and then it is an error.
         """
         ...
 
@@ -143,25 +164,31 @@ class Benchmark:
     Attributes
     ----------
     name : as in the runs table.
-    plan : study block (validated) -> run specs; can be iterated again and again.
+    block : pydantic model of its block in a study file (`model_names()`, `scaled(factor)`).
+    plan : block -> run specs; gives the same specs at every call.
     play : plays one spec.
     simulated : profile name -> ChatModel, for `sim/<profile>`.
     forecast : spec -> Forecast.
     """
 
     name: str
+    block: type[Any]
     plan: Callable[[Any], Iterable[RunSpec]]
     play: Play
     simulated: Callable[[str], ChatModel]
     forecast: Callable[[RunSpec], Forecast]
 
 
-def seat_sampling(spec: RunSpec, seat: str) -> Sampling:
-    """Sampling of one seat: the spec's settings for `seat` (or `default`), seed derived from the spec."""
+def seat_sampling(spec: RunSpec, seat: str, effort: str | None = None) -> Sampling:
+    """Sampling of one seat: the spec's settings for `seat` (or `default`), seed derived from the spec.
+
+    All models that play one task and repeat get the same seed, so that differences are paired.
+    """
     asked = dict(spec.sampling.get("default", {}))
     asked.update(spec.sampling.get(seat, {}))
     seed = int.from_bytes(
-        hashlib.blake2b(f"{spec.task_hash}|{spec.version}|{spec.seed}".encode(), digest_size=4).digest(), "big"
+        hashlib.blake2b(f"{spec.task_hash}|{spec.version}|{spec.seed}".encode(), digest_size=4).digest(),
+        "big",
     )
     asked.setdefault("seed", seed & 0x7FFFFFFF)
-    return Sampling(**asked)
+    return Sampling(**asked, effort=effort)

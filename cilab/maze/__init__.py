@@ -1,0 +1,15 @@
+"""The maze benchmark (collaboration-gap paper): two agents that each see half a maze agree on every move.
+
+`grid` makes and splits mazes, `texts` holds the prompts, `plan` turns a study block into run specs,
+`play` plays one, `extract`, `schemes` and `grade` turn a transcript into an outcome, `annotate` looks
+for grounding and disagreement, `sim` are simulated agents.
+"""
+
+from __future__ import annotations
+
+from cilab.collect.spec import Benchmark
+from cilab.maze.plan import MazeBlock, forecast, plan
+from cilab.maze.play import play
+from cilab.maze.sim import simulated
+
+BENCHMARK = Benchmark("maze", MazeBlock, plan, play, simulated, forecast)

@@ -1,0 +1,5 @@
+"""`python -m cilab` is the `cilab` command."""
+
+from cilab.cli import main
+
+main()

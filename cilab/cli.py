@@ -1,0 +1,304 @@
+"""The same verbs for a shell. Every command is a thin call of the Python function of its name.
+
+May import everything below it, inside the commands only: `cilab --help` stays quick. Turns a
+`CilabError` into one line on stderr and its exit code; shows no traceback for a user's slip.
+
+Exit codes: 0 done, 1 finished with failed or missing runs, 2 bad input, 3 budget reached, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cilab.errors import CilabError
+
+app = typer.Typer(
+    name="cilab",
+    help="How well do language-model agents work as teammates? Collect runs, analyse them, render reports.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Out = Annotated[Path | None, typer.Option("--out", help="The study's folder; default data/studies/NAME.")]
+Data = Annotated[Path, typer.Option("--data", help="A study's folder.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
+With = Annotated[str, typer.Option("--with", help="The model that grades or annotates; `rules` for code.")]
+Repeat = Annotated[int, typer.Option("--repeat", help="How often each rollout is looked at.", min=1)]
+PerCell = Annotated[
+    int | None,
+    typer.Option("--sample", help="Rollouts per model, stratified by setting and success (paper: 40).", min=1),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the sample.")]
+Budget = Annotated[float | None, typer.Option("--budget", help="Stop at this cost, USD.")]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+@app.command()
+def quickstart(out: Out = None) -> None:
+    """Play a small study on the embedded models and render its report. No key, no network."""
+    from cilab.quickstart import quickstart as start
+
+    made = start(out)
+    if made.left_out:
+        _say(f"left out: the small real model ({made.left_out})")
+    code = _tell(made.summary, made.data)
+    print(f"data    {made.data}")
+    print(f"report  {made.report.resolve()}")
+    raise typer.Exit(code)
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="A study file (YAML).")],
+    out: Out = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do and cost.")] = False,
+    as_json: Json = False,
+    limit: Annotated[int | None, typer.Option(help="At most this many of the planned rollouts.")] = None,
+    scale: Annotated[float, typer.Option(help="Factor on the number of tasks.")] = 1.0,
+    gate: Annotated[str, typer.Option(help="on or off: off plays what a failed alone run gates out.")] = "on",
+) -> None:
+    """Play a study. The same command again continues after any interruption."""
+    import cilab.run as runs
+
+    if gate not in ("on", "off"):
+        raise CilabError(f"--gate {gate}: is on or off.")
+    settings: dict[str, Any] = {"out": out, "scale": scale, "limit": limit, "gate": gate == "on"}
+    if dry_run:
+        forecast = runs.forecast_study(study, **settings)
+        print(json.dumps(forecast.as_dict()) if as_json else _forecast_text(forecast))
+        return
+    loaded = runs.load_study(study, scale)
+    folder = out or runs.STUDIES / loaded.file.name
+    summary = runs.run_loaded(loaded, out=out, limit=limit, gate=gate == "on")
+    if as_json:
+        print(json.dumps(_summary_dict(summary, folder)))
+    raise typer.Exit(_tell(summary, folder))
+
+
+@app.command()
+def status(
+    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    as_json: Json = False,
+) -> None:
+    """Counts of a study, while it runs or afterwards."""
+    from cilab.run import status as counts
+
+    found = counts(data)
+    if as_json:
+        print(json.dumps(found))
+        return
+    print(f"study     {found['study']}")
+    print(f"finished  {found['finished']}" + ("" if found["planned"] is None else f" of {found['planned']}"))
+    for name, n in sorted(found["by_status"].items()):
+        print(f"  {name:<9} {n}")
+    if found["kept_completions"]:
+        print(
+            f"interrupted rollouts {found['interrupted_rollouts']}, {found['kept_completions']} answers kept for them"
+        )
+    unknown = f" (+{found['unpriced_runs']} runs of unknown price)" if found["unpriced_runs"] else ""
+    print(f"cost      ${found['usd']:.4f}{unknown}")
+    for reason, n in sorted(found["errors"].items(), key=lambda item: -item[1])[:5]:
+        print(f"  {n} x {reason}")
+
+
+@app.command()
+def report(
+    name: Annotated[str | None, typer.Argument(help="Which report; see --list.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="A study's folder.")] = None,
+    param: Annotated[list[str] | None, typer.Option("-p", help="A parameter of the notebook, key=value.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Where the notebook and the HTML go.")] = Path("reports"),
+    figures: Annotated[Path, typer.Option("--figures", help="Where the figures go.")] = Path("figures"),
+    list_them: Annotated[bool, typer.Option("--list", help="Name the reports.")] = False,
+) -> None:
+    """Render a report: notebook, HTML without code, figures as PNG, SVG and PDF."""
+    from cilab import reports
+
+    if list_them:
+        for known in reports.list_reports():
+            print(known)
+        return
+    if name is None:
+        raise CilabError(f"name a report: {', '.join(reports.list_reports())}")
+    rendered = reports.render(name, data=data, params=_params(param or []), out=out, figures=figures)
+    print(rendered.html.resolve())
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(help="A DuckDB SELECT over runs, messages, calls, labels, annotations ...")],
+    data: Data,
+    form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+) -> None:
+    """Ask a study a question in SQL."""
+    import cilab
+
+    if form not in ("table", "csv", "json"):
+        raise CilabError(f"--format {form}: is table, csv or json.")
+    answer = cilab.query(sql, data)
+    if form == "csv":
+        print(answer.write_csv(), end="")
+    elif form == "json":
+        print(answer.write_json())
+    else:
+        _print_table(answer)
+
+
+@app.command()
+def regrade(
+    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    grader: With,
+    repeat: Repeat = 1,
+    sample: PerCell = None,
+    seed: Seed = 0,
+    study: Annotated[Path | None, typer.Option(help="Study file with the model's route, price and limits.")] = None,
+    budget: Budget = None,
+) -> None:
+    """Grade stored rollouts again with another grader. Nothing is replayed."""
+    from cilab.regrading import regrade as again
+
+    summary = again(data, grader=grader, repeat=repeat, sample=sample, seed=seed, study=study, budget_usd=budget)
+    raise typer.Exit(_tell(summary, data))
+
+
+@app.command()
+def annotate(
+    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    annotator: With,
+    repeat: Repeat = 1,
+    sample: PerCell = None,
+    seed: Seed = 0,
+    study: Annotated[Path | None, typer.Option(help="Study file with the model's route, price and limits.")] = None,
+    budget: Budget = None,
+) -> None:
+    """Annotate stored dialogues for grounding and disagreement. Nothing is replayed."""
+    from cilab.regrading import annotate as look
+
+    summary = look(data, annotator=annotator, repeat=repeat, sample=sample, seed=seed, study=study, budget_usd=budget)
+    raise typer.Exit(_tell(summary, data))
+
+
+@app.command()
+def doctor() -> None:
+    """What is missing on this machine, and the command that brings it."""
+    from cilab import doctor as check
+
+    found = check.checks()
+    print(check.render(found))
+    raise typer.Exit(check.exit_code(found))
+
+
+# -- words ------------------------------------------------------------------------------------------------
+
+
+def _summary_dict(summary: Any, folder: Path) -> dict[str, Any]:
+    p = summary.progress
+    return {
+        "data": str(folder),
+        "planned": p.planned,
+        "finished": p.done,
+        "ok": p.ok,
+        "refused": p.refused,
+        "gated_out": p.gated_out,
+        "errors": dict(summary.errors),
+        "missing": summary.missing,
+        "calls": p.calls,
+        "replayed": p.replayed,
+        "usd": p.usd,
+        "unpriced_calls": p.unpriced_calls,
+        "stopped": summary.stopped,
+        "seconds": summary.seconds,
+    }
+
+
+def _tell(summary: Any, folder: Path) -> int:
+    """Say how a session ended and how to go on; returns the exit code."""
+    p = summary.progress
+    _say(f"{p.done} of {p.planned} finished in {folder} ({summary.seconds:.0f} s, {p.calls} calls, ${p.usd:.4f})")
+    if p.unpriced_calls:
+        _say(f"{p.unpriced_calls} calls had no known price; they are not in the cost, nor in the budget")
+    for reason, n in sorted(summary.errors.items(), key=lambda item: -item[1])[:5]:
+        _say(f"  {n} failed: {reason}")
+    if summary.fatal:
+        _say(str(summary.fatal))
+    if summary.stopped == "budget":
+        _say("budget reached; raise budget_usd and run the same command again: it continues")
+    elif summary.stopped == "interrupted":
+        _say("interrupted; nothing that arrived is lost. Run the same command again: it continues")
+    elif summary.missing:
+        _say(f"{summary.missing} not finished; run the same command again: only these are played")
+    return summary.exit_code
+
+
+def _forecast_text(f: Any) -> str:
+    def triple(values: Any, form: str = ",.0f") -> str:
+        return " / ".join(format(v, form) for v in values)
+
+    lines = [
+        f"study      {f.study}",
+        f"rollouts   {len(f.run_ids):,} planned, {f.finished:,} finished already",
+        "           least / expected / most",
+        f"calls      {triple(f.calls)}",
+        f"tokens in  {triple(f.tokens_in)}",
+        f"tokens out {triple(f.tokens_out)}",
+        f"USD        {'unknown' if f.usd is None else triple(f.usd, ',.2f')}",
+        f"hours      {triple(f.hours, ',.1f')}",
+    ]
+    if f.unpriced:
+        lines.append(f"no price is known for {', '.join(f.unpriced)}: their cost is not in the sum")
+    return "\n".join(lines)
+
+
+def _params(pairs: list[str]) -> dict[str, Any]:
+    import yaml
+
+    out = {}
+    for pair in pairs:
+        key, found, value = pair.partition("=")
+        if not found:
+            raise CilabError(f"-p {pair}: write key=value")
+        out[key.strip()] = yaml.safe_load(value)
+    return out
+
+
+def _print_table(answer: Any) -> None:
+    import polars as pl
+
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else 160
+    with pl.Config(tbl_rows=200, tbl_cols=-1, tbl_width_chars=width, fmt_str_lengths=60, tbl_hide_dataframe_shape=True):
+        print(answer)
+
+
+def main() -> None:
+    """The `cilab` command."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        app()
+    except CilabError as e:
+        _say(f"cilab: {e}")
+        sys.exit(e.exit_code)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

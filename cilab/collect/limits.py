@@ -1,0 +1,99 @@
+"""Per-provider limits: concurrency, requests and tokens a minute, and the provider that was stopped.
+
+May import `cilab.collect.model`. A wrapper round a `ChatModel`; it never retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cilab.collect.model import CallError, ChatModel, Completion, Message, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What one provider takes.
+
+    Attributes
+    ----------
+    concurrency : most requests in flight.
+    requests_per_minute, tokens_per_minute : rates, None for no limit. Tokens are known after the
+        call only, so a call may overdraw; the next ones then wait until the debt is paid.
+    """
+
+    concurrency: int = 8
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+
+
+class Provider:
+    """The shared state of one provider within one engine."""
+
+    def __init__(self, name: str, limit: Limit, now: Callable[[], float] = time.monotonic, sleep: Any = asyncio.sleep):
+        self.name = name
+        self.limit = limit
+        self.stopped: str | None = None
+        self.waiting = 0
+        self._slots = asyncio.Semaphore(limit.concurrency)
+        self._now, self._sleep = now, sleep
+        self._free_at = 0.0
+
+    async def enter(self) -> None:
+        """Wait for a slot and for the rate; raise when the provider was stopped meanwhile."""
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            if self.limit.requests_per_minute:
+                self._reserve(60.0 / self.limit.requests_per_minute)
+            while self.stopped is None and (wait := self._free_at - self._now()) > 0:
+                self.waiting += 1
+                try:
+                    await self._sleep(min(wait, 1.0))
+                finally:
+                    self.waiting -= 1
+            if self.stopped is not None:
+                raise CallError("auth", self.stopped)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def leave(self, tokens: int) -> None:
+        """Give the slot back and account for the tokens used."""
+        if self.limit.tokens_per_minute:
+            self._reserve(tokens * 60.0 / self.limit.tokens_per_minute)
+        self._slots.release()
+
+    def _reserve(self, seconds: float) -> None:
+        self._free_at = max(self._free_at, self._now()) + seconds
+
+
+class Limited:
+    """A `ChatModel` that keeps to its provider's limits. A refused key stops the provider for all."""
+
+    def __init__(self, model: ChatModel, provider: Provider):
+        self.name, self.provider = model.name, model.provider
+        self._model, self._state = model, provider
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None, sampling: Sampling
+    ) -> Completion:
+        """As the wrapped model; raises CallError('auth') without a request once the provider is stopped."""
+        await self._state.enter()
+        tokens = 0
+        try:
+            answer = await self._model.complete(messages, tools=tools, sampling=sampling)
+            tokens = (answer.usage.tokens_in or 0) + (answer.usage.tokens_out or 0)
+            return answer
+        except CallError as e:
+            if e.kind in ("auth", "no_key") and self._state.stopped is None:
+                self._state.stopped = f"{self._state.name} was stopped: {e}"
+            raise
+        finally:
+            self._state.leave(tokens)

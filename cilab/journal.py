@@ -1,0 +1,309 @@
+"""The SQLite journal of a study's folder: what has arrived and is not in Parquet yet.
+
+May import `cilab.errors`. Knows nothing of models or benchmarks: it keeps completions (answers that
+were received inside unfinished jobs) and finished jobs (rows for the tables, as JSON).
+
+What is durable when
+    A completion or a finished job is on disk (WAL, synchronous=FULL) when
+    `Journal.put_completion` or `Journal.finish` returns. The rows of a finished job leave
+    the journal only after their Parquet parts are in place (`Journal.forget`). Jobs that ended in an
+    error stay, with their completions, so that the next session continues inside them.
+
+All SQLite work happens in one writer thread; what is queued meanwhile is committed together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from cilab.errors import StoreError
+
+JOURNAL_NAME = "journal.sqlite"
+#: Layout version of the journal. A newer one is refused.
+JOURNAL_VERSION = 1
+
+_Statements = list[tuple[str, list[tuple[Any, ...]]]]
+
+_SCHEMA = """
+CREATE TABLE completions (
+    job TEXT NOT NULL, purpose TEXT NOT NULL, seat TEXT NOT NULL, n INTEGER NOT NULL,
+    request TEXT NOT NULL, payload BLOB NOT NULL,
+    PRIMARY KEY (job, purpose, seat, n)
+) WITHOUT ROWID;
+CREATE TABLE finished (job TEXT PRIMARY KEY, status TEXT NOT NULL, payload BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+"""
+
+
+def _explain(e: sqlite3.Error, path: Path) -> StoreError:
+    text = str(e).lower()
+    if "full" in text or "no space" in text:
+        return StoreError(f"{path}: the disk is full. Free some space and run the same command again: it continues.")
+    if "readonly" in text or "read-only" in text or "unable to open" in text:
+        return StoreError(f"{path}: cannot be written (read-only folder?). Choose another folder with --out.")
+    if "not a database" in text or "malformed" in text:
+        return StoreError(f"{path}: is damaged ({e}). Move it away; what is in tables/ stays readable.")
+    return StoreError(f"{path}: {e}")
+
+
+def _check_version(db: sqlite3.Connection, path: Path) -> int:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > JOURNAL_VERSION:
+        raise StoreError(
+            f"{path}: written by a newer cilab (journal {version}, this one reads {JOURNAL_VERSION}). Upgrade cilab."
+        )
+    return version
+
+
+def _resolve(futures: list[asyncio.Future[None]], error: StoreError | None) -> None:
+    for done in futures:
+        if done.done():  # its task was cancelled
+            continue
+        if error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+
+class FolderLock:
+    """One process writes a study folder at a time; the lock goes with the process, however it ends."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / "study.lock"
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, or raise StoreError naming the process that holds it."""
+        import fcntl
+
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as e:
+            raise StoreError(
+                f"{self.path}: cannot be written ({e.strerror}). Choose another folder with --out."
+            ) from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 64).decode(errors="replace").strip() or "unknown"
+            os.close(fd)
+            raise StoreError(
+                f"{self.path.parent}: another process (pid {holder}) is writing here. "
+                "Wait for it, stop it, or choose another folder with --out."
+            ) from None
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, str(os.getpid()).encode(), 0)
+        except OSError as e:
+            os.close(fd)
+            raise StoreError(f"{self.path}: {e.strerror}. Free some space and try again.") from None
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+class Journal:
+    """The journal, open for writing.
+
+    Parameters
+    ----------
+    folder : the study's folder (must exist).
+
+    Raises
+    ------
+    StoreError
+        The folder cannot be written, another process holds it, or the journal is newer or damaged.
+    """
+
+    def __init__(self, folder: Path):
+        self.path = folder / JOURNAL_NAME
+        self._lock = FolderLock(folder)
+        self._lock.acquire()
+        self._queue: queue.SimpleQueue[tuple[_Statements, asyncio.Future[None]] | None] = queue.SimpleQueue()
+        self._failed: StoreError | None = None
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            version = _check_version(self._db, self.path)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            if version == 0:
+                self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={JOURNAL_VERSION}; COMMIT;")
+        except sqlite3.Error as e:
+            self._lock.release()
+            raise _explain(e, self.path) from None
+        except StoreError:
+            self._lock.release()
+            raise
+        self._thread = threading.Thread(target=self._write_loop, name="cilab-journal", daemon=True)
+        self._thread.start()
+
+    # -- writing: each returns when the rows are on disk ----------------------------------------------
+
+    async def put_completion(self, job: str, purpose: str, seat: str, n: int, request: str, payload: Any) -> None:
+        """Keep an answer that was received. `payload` is JSON-able."""
+        row = (job, purpose, seat, n, request, to_json(payload))
+        await self._submit([("INSERT OR REPLACE INTO completions VALUES (?,?,?,?,?,?)", [row])])
+
+    async def finish(self, job: str, status: str, payload: Any) -> None:
+        """Keep a finished job's rows. Its completions go, unless it ended in an error."""
+        statements = [("INSERT OR REPLACE INTO finished VALUES (?,?,?)", [(job, status, to_json(payload))])]
+        if status != "error":
+            statements.append(("DELETE FROM completions WHERE job = ?", [(job,)]))
+        await self._submit(statements)
+
+    async def forget(self, jobs: Iterable[str]) -> None:
+        """Drop finished jobs whose Parquet parts are in place."""
+        await self._submit([("DELETE FROM finished WHERE job = ?", [(j,) for j in jobs])])
+
+    async def set_meta(self, values: Mapping[str, Any]) -> None:
+        """Small facts about the study (planned runs, spent USD) for `status`."""
+        rows = [(k, to_json(v).decode()) for k, v in values.items()]
+        await self._submit([("INSERT OR REPLACE INTO meta VALUES (?,?)", rows)])
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def completions(self, job: str) -> dict[tuple[str, str, int], tuple[str, Any]]:
+        """(purpose, seat, n) -> (request hash, payload) of an unfinished job."""
+        rows = self._select("SELECT purpose, seat, n, request, payload FROM completions WHERE job = ?", (job,))
+        return {(p, s, n): (r, from_json(b)) for p, s, n, r, b in rows}
+
+    def unfinished(self) -> set[str]:
+        """Jobs with received completions that are not finished."""
+        return {j for (j,) in self._select("SELECT DISTINCT job FROM completions", ())}
+
+    def finished(self, *, errors: bool = False) -> Iterator[tuple[str, str, Any]]:
+        """(job, status, payload) of finished jobs still here; those with an error only when asked for."""
+        where = "" if errors else " WHERE status != 'error'"
+        for job, status, blob in self._select(f"SELECT job, status, payload FROM finished{where} ORDER BY job", ()):
+            yield job, status, from_json(blob)
+
+    def finished_payload(self, job: str) -> Any | None:
+        """The rows of one finished job, or None."""
+        for (blob,) in self._select("SELECT payload FROM finished WHERE job = ?", (job,)):
+            return from_json(blob)
+        return None
+
+    def _select(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        # A connection of its own: reads never wait for the writer thread's transaction.
+        try:
+            with contextlib.closing(sqlite3.connect(self.path)) as db:
+                return db.execute(sql, args).fetchall()
+        except sqlite3.Error as e:
+            raise _explain(e, self.path) from None
+
+    # -- the writer thread ----------------------------------------------------------------------------
+
+    def _submit(self, statements: _Statements) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._failed:
+            done.set_exception(self._failed)
+        else:
+            self._queue.put((statements, done))
+        return done
+
+    def _write_loop(self) -> None:
+        while (item := self._queue.get()) is not None:
+            batch, last = [item], False
+            with contextlib.suppress(queue.Empty):
+                while not last:
+                    more = self._queue.get_nowait()
+                    last = more is None
+                    if more is not None:
+                        batch.append(more)
+            self._commit(batch)
+            if last:
+                return
+
+    def _commit(self, batch: list[tuple[_Statements, asyncio.Future[None]]]) -> None:
+        if self._failed is None:
+            try:
+                self._db.execute("BEGIN")
+                for statements, _ in batch:
+                    for sql, rows in statements:
+                        self._db.executemany(sql, rows)
+                self._db.execute("COMMIT")
+            except sqlite3.Error as e:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+                # Nothing after a failed commit may pretend to be durable: the journal stays failed.
+                self._failed = _explain(e, self.path)
+        futures = [done for _, done in batch]
+        # One wake-up of the loop for the whole batch. The loop may be gone after an abort.
+        with contextlib.suppress(RuntimeError):
+            futures[0].get_loop().call_soon_threadsafe(_resolve, futures, self._failed)
+
+    def close(self) -> None:
+        """Write what is queued, shrink the file when it is empty, release the folder."""
+        self._queue.put(None)
+        self._thread.join()
+        with contextlib.suppress(sqlite3.Error):
+            if self._failed is None:
+                empty = self._db.execute(
+                    "SELECT NOT EXISTS (SELECT 1 FROM completions) AND NOT EXISTS (SELECT 1 FROM finished)"
+                ).fetchone()[0]
+                if empty:
+                    self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.close()
+        self._lock.release()
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[sqlite3.Connection | None]:
+    path = folder / JOURNAL_NAME
+    if not path.exists():
+        yield None
+        return
+    db = None
+    try:
+        # A folder that cannot be written has no room for SQLite's -shm file: read the file as it is.
+        mode = "mode=ro" if os.access(folder, os.W_OK) else "immutable=1"
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)
+        _check_version(db, path)
+        yield db
+    except sqlite3.Error as e:
+        raise _explain(e, path) from None
+    finally:
+        if db is not None:
+            db.close()
+
+
+def read_finished(folder: Path) -> list[tuple[str, str, Any]]:
+    """(job, status, payload) of every finished job in the journal of `folder`, errors included.
+
+    Never writes and needs no lock: works while a study runs and after it was killed.
+    """
+    with _reading(folder) as db:
+        if db is None:
+            return []
+        return [
+            (j, s, from_json(b)) for j, s, b in db.execute("SELECT job, status, payload FROM finished ORDER BY job")
+        ]
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """The small facts that the last session kept (see `Journal.set_meta`)."""
+    with _reading(folder) as db:
+        return {} if db is None else {k: from_json(v) for k, v in db.execute("SELECT key, value FROM meta")}
+
+
+def count_unfinished(folder: Path) -> tuple[int, int]:
+    """(jobs, completions) received inside unfinished jobs."""
+    with _reading(folder) as db:
+        if db is None:
+            return 0, 0
+        return db.execute("SELECT count(DISTINCT job), count(*) FROM completions").fetchone()

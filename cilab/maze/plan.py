@@ -1,0 +1,341 @@
+"""From a block of a study file to run specs, and what they will cost.
+
+May import `cilab.maze.grid`, `cilab.maze.texts`, `cilab.collect.spec`, `cilab.errors`. Calls no model.
+
+Order of the plan: maze by maze, so that the first N runs of a study are balanced over models and
+settings; a relay comes after the pair whose first turns it continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from cilab.collect.spec import Forecast, Requirement, RunSpec, Strict
+from cilab.maze import texts
+from cilab.maze.grid import Maze, MazeSettings, make, split
+
+RULES = "rules"
+#: Turns of a rollout in all (paper, section 3).
+MAX_TURNS = 50
+#: Expected messages of a pair and tokens of a message (paper, appendix D.5: 20 to 40 messages,
+#: medians under 100 tokens); tokens of a solo answer are a guess of the same kind.
+EXPECTED_TURNS, EXPECTED_TOKENS, SOLO_TOKENS = 28, 90, 400
+_CHARS_PER_TOKEN = 4
+
+
+def _entry(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+class ModelEntry(Strict):
+    """A model, with its reasoning setting where one is asked for."""
+
+    model: str = Field(min_length=1)
+    effort: str | None = None
+
+
+Entry = Annotated[ModelEntry, BeforeValidator(_entry)]
+
+
+class Mazes(Strict):
+    """Which mazes: all combinations of sizes and densities, `count` of each from number `first` on."""
+
+    size: int | list[int] = 6
+    density: float | list[float] = 0.30
+    path: tuple[int, int] | None = (7, 9)
+    count: int = Field(default=100, ge=1)
+    first: int = Field(default=0, ge=0)
+
+    def settings(self) -> list[MazeSettings]:
+        """One `MazeSettings` per combination."""
+        sizes = self.size if isinstance(self.size, list) else [self.size]
+        densities = self.density if isinstance(self.density, list) else [self.density]
+        low, high = self.path or (None, None)
+        return [MazeSettings(n, p, low, high) for n in sizes for p in densities]
+
+
+class Arm(Strict):
+    """A named treatment: a paragraph added to the task message of every agent."""
+
+    name: str = Field(min_length=1)
+    text: str = Field(min_length=1)
+
+
+class Relay(Strict):
+    """Relay inference (paper, sections 3 and 4.3).
+
+    `seat` is the seat that the strong model takes in a recovery: `next` (the next to speak; the paper
+    does not say which), `1` (starter) or `2` (follower).
+    """
+
+    strong: Entry
+    weak: Entry
+    kinds: list[Literal["primer", "recovery"]] = Field(default=["primer", "recovery"], min_length=1)
+    k: list[Annotated[int, Field(ge=1)]] = Field(default=[2, 4, 6, 8], min_length=1)
+    seat: Literal["next", "1", "2"] = "next"
+
+
+class SamplingEntry(Strict):
+    """Sampling settings of every agent; a setting left out is the provider's default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
+class MazeBlock(Strict):
+    """A block of a study file with `benchmark: maze`."""
+
+    benchmark: Literal["maze"]
+    versions: list[Literal["solo_full", "solo_distributed", "pair", "relay"]] = Field(
+        default=["solo_full", "solo_distributed", "pair"], min_length=1
+    )
+    models: list[Entry] = []
+    pairs: Literal["homogeneous", "all"] | list[tuple[Entry, Entry]] = "homogeneous"
+    relay: list[Relay] = []
+    mazes: Mazes = Mazes()
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
+    arms: list[Arm] = []
+    max_turns: int = Field(default=MAX_TURNS, ge=2)
+    critic: bool = True
+    grader: str = RULES
+    grader_fallbacks: list[str] = []
+    sampling: SamplingEntry = SamplingEntry()
+
+    @model_validator(mode="after")
+    def _complete(self) -> MazeBlock:
+        solo = {"solo_full", "solo_distributed"} & set(self.versions)
+        if (solo or ("pair" in self.versions and isinstance(self.pairs, str))) and not self.models:
+            raise ValueError("models: name at least one")
+        if "relay" in self.versions and not self.relay:
+            raise ValueError("relay: name a strong and a weak model")
+        if self.relay and "relay" not in self.versions:
+            raise ValueError("versions: add relay, or take the relay part out")
+        return self
+
+    def model_names(self) -> set[str]:
+        """Every model that the block calls, graders included."""
+        entries = [*self.models, *(e for r in self.relay for e in (r.strong, r.weak))]
+        if not isinstance(self.pairs, str):
+            entries += [e for pair in self.pairs for e in pair]
+        names = {e.model for e in entries} | set(self.grader_fallbacks)
+        return names if self.grader == RULES else names | {self.grader}
+
+    def scaled(self, factor: float) -> MazeBlock:
+        """The block with `count` mazes times `factor` (at least 1)."""
+        count = max(1, round(self.mazes.count * factor))
+        return self.model_copy(update={"mazes": self.mazes.model_copy(update={"count": count})})
+
+    def ordered_pairs(self) -> list[tuple[ModelEntry, ModelEntry]]:
+        """(starter, follower), each once."""
+        if self.pairs == "homogeneous":
+            return [(m, m) for m in self.models]
+        if self.pairs == "all":
+            return [(a, b) for a in self.models for b in self.models]
+        return list(dict.fromkeys(self.pairs))
+
+
+def plan(block: MazeBlock) -> Iterator[RunSpec]:
+    """The run specs of a block, in order; the same block gives the same specs.
+
+    Raises
+    ------
+    MazeError
+        No maze fits the settings.
+    """
+    for settings in block.mazes.settings():
+        for index in range(block.mazes.first, block.mazes.first + block.mazes.count):
+            maze = cached_maze(settings, index)
+            for seed in block.seeds:
+                for arm in block.arms or [None]:
+                    yield from _of_maze(block, _Where(settings, index, maze, seed, arm))
+
+
+@lru_cache(maxsize=4096)
+def cached_maze(settings: MazeSettings, index: int) -> Maze:
+    """Maze number `index` of the settings."""
+    return make(settings, index)
+
+
+@lru_cache(maxsize=4096)
+def _content_hash(maze: Maze) -> str:
+    return maze.content_hash
+
+
+class _Where:
+    """What the specs of one maze, repeat and arm share."""
+
+    def __init__(self, settings: MazeSettings, index: int, maze: Maze, seed: int, arm: Arm | None):
+        self.settings, self.index, self.maze, self.seed, self.arm = settings, index, maze, seed, arm
+
+
+def _of_maze(block: MazeBlock, where: _Where) -> Iterator[RunSpec]:
+    for version in block.versions:
+        if version in ("solo_full", "solo_distributed"):
+            for entry in block.models:
+                yield _spec(block, where, version, entry)
+        elif version == "pair":
+            for starter, follower in block.ordered_pairs():
+                yield _spec(block, where, version, starter, follower)
+        else:
+            for relay in block.relay:
+                yield from _relay(block, where, relay)
+
+
+def _relay(block: MazeBlock, where: _Where, relay: Relay) -> Iterator[RunSpec]:
+    for kind in relay.kinds:
+        starter = relay.strong if kind == "primer" else relay.weak
+        prefix = _spec(block, where, "pair", starter, relay.weak)
+        prefix_id = prefix.run_id
+        yield prefix
+        for k in relay.k:
+            seat = relay.seat if kind == "recovery" else "1"
+            extra = {"relay_k": k, "relay_kind": kind, "relay_seat": seat, "prefix_run_id": prefix_id}
+            yield _spec(block, where, "relay", relay.strong, relay.weak, extra, Requirement(prefix_id, "finished"))
+
+
+def _prompt_names(version: str, critic: bool, grader: str) -> tuple[str, ...]:
+    if version.startswith("solo"):
+        names = (version, *(("critic",) if critic else ()))
+        return names if grader == RULES else (*names, "grader_solo", "retry")
+    return ("system", "pair") if grader == RULES else ("system", "pair", "grader_pair", "retry")
+
+
+@lru_cache(maxsize=64)
+def _prompt_hashes(names: tuple[str, ...]) -> Mapping[str, str]:
+    return texts.hashes(names)
+
+
+def _spec(
+    block: MazeBlock,
+    where: _Where,
+    version: str,
+    model: ModelEntry,
+    partner: ModelEntry | None = None,
+    extra: Mapping[str, Any] | None = None,
+    requires: Requirement | None = None,
+) -> RunSpec:
+    m = where.settings
+    low, high = m.path_range
+    settings: dict[str, Any] = {
+        "size": m.size,
+        "density": m.density,
+        "path_min": low,
+        "path_max": high,
+        "index": where.index,
+    }
+    if version.startswith("solo"):
+        settings["critic"] = block.critic
+    else:
+        settings["max_turns"] = block.max_turns
+    if where.arm:
+        settings["arm_text"] = where.arm.text
+    settings |= extra or {}
+    sampling = {k: v for k, v in block.sampling.model_dump().items() if v is not None}
+    hints = {"split": "public", "maze_size": m.size, "wall_density": m.density, "path_length": where.maze.path_length}
+    if block.grader_fallbacks:
+        hints["grader_fallbacks"] = list(block.grader_fallbacks)
+    hints |= {k: v for k, v in (extra or {}).items() if k in ("relay_k", "relay_kind")}
+    return RunSpec(
+        benchmark="maze",
+        task_id=where.maze.task_id,
+        task_hash=_content_hash(where.maze),
+        version=version,
+        model=model.model,
+        partner_model=partner.model if partner else None,
+        effort=model.effort,
+        partner_effort=partner.effort if partner else None,
+        arm=where.arm.name if where.arm else None,
+        seed=where.seed,
+        prompts=_prompt_hashes(_prompt_names(version, block.critic, block.grader)),
+        judges={"grader": block.grader},
+        sampling={"default": sampling} if sampling else {},
+        settings=settings,
+        requires=requires,
+        hints=hints,
+    )
+
+
+def maze_of(spec: RunSpec) -> Maze:
+    """The maze of a spec, made again from its settings."""
+    s = spec.settings
+    return cached_maze(MazeSettings(s["size"], s["density"], s["path_min"], s["path_max"]), s["index"])
+
+
+# -- what it will cost ----------------------------------------------------------------------------------
+
+
+def forecast(spec: RunSpec) -> Forecast:
+    """(least, expected, most) calls and tokens by model.
+
+    The expected pair has 28 messages of 90 tokens (paper, appendix D.5); least is two messages, most the
+    turn cap with messages of 400 tokens. A relay counts only the turns after its prefix.
+    """
+    if spec.version.startswith("solo"):
+        seats = {spec.model: _solo_forecast(spec)}
+    else:
+        seats = _pair_forecast(spec)
+    if (grader := spec.judges.get("grader", RULES)) != RULES:
+        turns = 2 if spec.version.startswith("solo") else EXPECTED_TURNS
+        read = [300.0 + t * EXPECTED_TOKENS for t in (2, turns, MAX_TURNS)]
+        _add(seats, grader, [(1.0, read[0], 50.0), (1.0, read[1], 120.0), (2.0, 2 * read[2], 400.0)])
+    return Forecast(*({name: tuple(case[i] for case in cases) for name, cases in seats.items()} for i in range(3)))
+
+
+_Cases = list[tuple[float, float, float]]  # (calls, tokens in, tokens out), least, expected, most
+
+
+def _add(seats: dict[str, _Cases], name: str, cases: _Cases) -> None:
+    old = seats.get(name, [(0.0, 0.0, 0.0)] * 3)
+    seats[name] = [tuple(a + b for a, b in zip(x, y, strict=True)) for x, y in zip(old, cases, strict=True)]
+
+
+def _solo_forecast(spec: RunSpec) -> _Cases:
+    prompt = len(texts.solo_prompt(maze_of(spec), spec.version == "solo_distributed")) / _CHARS_PER_TOKEN
+    critic = len(texts.critic_prompt()) / _CHARS_PER_TOKEN
+    out = []
+    for tokens in (SOLO_TOKENS / 4, SOLO_TOKENS, SOLO_TOKENS * 4):
+        if spec.settings.get("critic"):
+            out.append((2.0, 2 * prompt + tokens + critic, 2.0 * tokens))
+        else:
+            out.append((1.0, prompt, float(tokens)))
+    return out
+
+
+def _pair_forecast(spec: RunSpec) -> dict[str, _Cases]:
+    fixed = (len(texts.system_prompt()) + len(texts.pair_prompt(split(maze_of(spec))[0]))) / _CHARS_PER_TOKEN
+    first = spec.settings.get("relay_k", 0)
+    cap = spec.settings["max_turns"]
+    seats: dict[str, _Cases] = {}
+    cases = [(min(2, cap), 30), (min(EXPECTED_TURNS, cap), EXPECTED_TOKENS), (cap, 400)]
+    for case, (turns, tokens) in enumerate(cases):
+        for turn in range(first, turns):
+            name = seat_models(spec, turn >= first)[turn % 2]
+            row = [(0.0, 0.0, 0.0)] * 3
+            row[case] = (1.0, fixed + turn * tokens, float(tokens))
+            _add(seats, name, row)
+    return seats or {spec.model: [(0.0, 0.0, 0.0)] * 3}
+
+
+def seat_models(spec: RunSpec, after_swap: bool = True) -> tuple[str, str]:
+    """Models in seats 1 (starter) and 2 (follower); for a relay before or after the swap."""
+    partner = spec.partner_model or spec.model
+    if spec.version != "relay":
+        return spec.model, partner
+    strong, weak, k = spec.model, partner, spec.settings["relay_k"]
+    if spec.settings["relay_kind"] == "primer":
+        return (weak, weak) if after_swap else (strong, weak)
+    if not after_swap:
+        return weak, weak
+    seat = spec.settings["relay_seat"]
+    taken = k % 2 if seat == "next" else int(seat) - 1
+    return (strong, weak) if taken == 0 else (weak, strong)
+
+
+def used_models(specs: Iterable[RunSpec]) -> set[str]:
+    """Every model that the specs call."""
+    return {name for spec in specs for name in forecast(spec).calls}

@@ -1,0 +1,47 @@
+"""`cilab quickstart`: from nothing to a report, on the embedded models alone.
+
+May import `cilab.run`, `cilab.reports`. Needs no key and no network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cilab.collect.engine import Summary
+from cilab.collect.local_model import missing
+from cilab.paths import shipped
+from cilab.run import STUDIES, load_study, run_loaded
+
+
+@dataclass(frozen=True)
+class Quickstart:
+    """What the quickstart made."""
+
+    summary: Summary
+    data: Path
+    report: Path
+    left_out: str | None
+
+
+def quickstart(out: Path | None = None, *, show_progress: bool = True) -> Quickstart:
+    """Play `studies/quickstart.yaml` and render its report in the current folder.
+
+    Without the `local` extra the part with the real small model is left out, and that is said.
+    """
+    from cilab.reports import render
+
+    study = load_study(shipped("studies/quickstart.yaml"))
+    left_out = missing()
+    if left_out:
+        kept = tuple((b, block) for b, block in study.blocks if not _local(block))
+        study = replace(study, blocks=kept)
+    data = out or STUDIES / study.file.name
+    summary = run_loaded(study, out=data, show_progress=show_progress)
+    rendered = render("maze_gap", data=data, params={})
+    return Quickstart(summary, data, rendered.html, left_out)
+
+
+def _local(block: Any) -> bool:
+    return any(name.startswith("local/") for name in block.model_names())

@@ -1,0 +1,250 @@
+"""A second look at stored rollouts: grade or annotate them again, with other models, repeated.
+
+May import what `cilab.run` may. Replays nothing: the transcripts are read from the store, the rollouts'
+own rows stay as they are, and what is found goes into `annotations` (and `calls`). The same command
+again continues after any interruption, like a study.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cilab import registry, store
+from cilab.collect.engine import Engine, Job, Summary
+from cilab.collect.model import Sampling
+from cilab.collect.spec import Rollout, Seats, digest
+from cilab.errors import StudyError
+from cilab.maze import annotate as annotating
+from cilab.maze import grade as grading
+from cilab.maze import texts
+from cilab.maze.grid import Maze, MazeSettings
+from cilab.maze.plan import RULES, cached_maze
+from cilab.run import check_ready, drive, load_study, model_policy, resolver
+
+#: Temperature of repeated grading (collaboration-gap paper, appendix E).
+TEMPERATURE = 0.5
+_MAX_TOKENS = 4096
+_CHUNK = 256
+_PAIRED = ("pair", "relay")
+
+_Look = Callable[[Maze, Sequence[Mapping[str, Any]], str, Seats, Any, Sampling], Awaitable[list[dict[str, Any]]]]
+
+
+def regrade(
+    data: str | os.PathLike[str],
+    *,
+    grader: str,
+    repeat: int = 1,
+    sample: int | None = None,
+    seed: int = 0,
+    study: str | os.PathLike[str] | None = None,
+    budget_usd: float | None = None,
+    show_progress: bool = True,
+) -> Summary:
+    """Grade stored maze rollouts with another grader.
+
+    Parameters
+    ----------
+    data : the study's folder.
+    grader : a model string, or `rules`.
+    repeat : how often each rollout is graded, at temperature 0.5.
+    sample : rollouts per model, drawn without replacement and stratified as in appendix E of the paper:
+        a quarter from each setting and success alone, half from each success in homogeneous pairs. None
+        takes every rollout.
+    seed : of the sample.
+    study : a study file with the grader's route, price, base and limits.
+    budget_usd : stop at this cost.
+
+    Returns
+    -------
+    Summary
+        Rows of `annotations` have agent 0 and the features weighted_outcome, success, n_valid, split_up,
+        scheme (its name in `text`) and grade_prompt (the prompts' hash in `text`). An answer that could not
+        be read leaves nulls.
+
+    Raises
+    ------
+    StudyError, StoreError
+        Bad input, before anything is called.
+    """
+    names = ("grader_solo", "grader_pair", "retry")
+    return _again("grade", _grade, grader, names, data, repeat, sample, seed, study, budget_usd, show_progress)
+
+
+def annotate(
+    data: str | os.PathLike[str],
+    *,
+    annotator: str,
+    repeat: int = 1,
+    sample: int | None = None,
+    seed: int = 0,
+    study: str | os.PathLike[str] | None = None,
+    budget_usd: float | None = None,
+    show_progress: bool = True,
+) -> Summary:
+    """Annotate stored dialogues for grounding, strategy and disagreement (paper, appendix D.2).
+
+    Parameters as in `regrade`; only pairs and relays are looked at. The features are those of
+    `cilab.maze.annotate`, the grounding score X among them.
+    """
+    names = ("annotator", "retry")
+    return _again("annotate", _annotate, annotator, names, data, repeat, sample, seed, study, budget_usd, show_progress)
+
+
+# -- what is looked for -----------------------------------------------------------------------------------
+
+
+async def _grade(
+    maze: Maze, messages: Sequence[Mapping[str, Any]], version: str, seats: Seats, model: Any, sampling: Sampling
+) -> list[dict[str, Any]]:
+    if model is None:
+        verdict, text = grading.grade_by_rules(maze, messages, version), ""
+    else:
+        verdict, text = await grading.grade_with_model(model, maze, messages, version, sampling)
+    if verdict is None:
+        return [{"agent": 0, "feature": f, "value": None, "text": text} for f in ("weighted_outcome", "success")]
+    values = {
+        "weighted_outcome": verdict.weighted_outcome,
+        "success": float(verdict.success),
+        "n_valid": float(verdict.n_valid),
+        "split_up": float(verdict.split_up),
+    }
+    rows = [{"agent": 0, "feature": f, "value": v, "text": ""} for f, v in values.items()]
+    return [*rows, {"agent": 0, "feature": "scheme", "value": None, "text": verdict.scheme}]
+
+
+async def _annotate(
+    maze: Maze, messages: Sequence[Mapping[str, Any]], version: str, seats: Seats, model: Any, sampling: Sampling
+) -> list[dict[str, Any]]:
+    if model is None:
+        return annotating.annotate_rules(maze, messages)
+    return await annotating.annotate_with_model(model, messages, sampling)
+
+
+# -- one engine, other jobs -------------------------------------------------------------------------------
+
+
+def _again(
+    purpose: str,
+    look: _Look,
+    name: str,
+    prompts: Sequence[str],
+    data: str | os.PathLike[str],
+    repeat: int,
+    sample: int | None,
+    seed: int,
+    study: str | os.PathLike[str] | None,
+    budget_usd: float | None,
+    show_progress: bool,
+) -> Summary:
+    opened = store.open_study(data, registry.models)
+    rows = _chosen(opened, purpose, sample, seed)
+    if rows.is_empty():
+        raise StudyError(f"{data}: holds no finished maze rollout to {purpose}.")
+    file = load_study(study) if study is not None else None
+    model = None if name == RULES else resolver(file, {})(name)
+    if model is not None:
+        check_ready({name: model})
+    prompt = digest(texts.hashes(prompts), 5)
+    transcripts = _Transcripts(opened, rows["run_id"].to_list())
+    engine = Engine(Path(data), study=opened.name, resolve=lambda _: model, budget_usd=budget_usd, **model_policy(file))
+
+    def jobs() -> Iterator[Job]:
+        for position, row in enumerate(rows.iter_rows(named=True)):
+            for again in range(repeat):
+                yield _job(transcripts, position, row, purpose, look, name, prompt, again)
+
+    return drive(engine, jobs, show_progress)
+
+
+def _job(
+    transcripts: _Transcripts,
+    position: int,
+    row: Mapping[str, Any],
+    purpose: str,
+    look: _Look,
+    name: str,
+    prompt: str,
+    again: int,
+) -> Job:
+    async def play(seats: Seats) -> Rollout:
+        messages = transcripts[position]
+        seat = f"{purpose}:{name}#{again}"
+        model = None if name == RULES else seats.model(name, seat, purpose, under_test=False)
+        sampling = Sampling(temperature=TEMPERATURE, max_tokens=_MAX_TOKENS, seed=again)
+        found = await look(_maze(row["spec_json"]), messages, row["version"], seats, model, sampling)
+        found.append({"agent": 0, "feature": f"{purpose}_prompt", "value": None, "text": prompt})
+        seats.rollout.annotations += [{"annotator": name, "repeat": again, **r} for r in found]
+        return seats.rollout
+
+    identity = {"purpose": purpose, "run": row["run_id"], "annotator": name, "repeat": again, "prompt": prompt}
+    return Job(digest(identity), row["run_id"], play)
+
+
+class _Transcripts:
+    """Transcripts of the chosen rollouts, read in chunks: one scan for many, a few chunks in memory."""
+
+    def __init__(self, opened: store.Study, run_ids: Sequence[str]):
+        self._opened, self._ids = opened, run_ids
+        self._chunk = lru_cache(maxsize=4)(self._read)
+
+    def __getitem__(self, position: int) -> list[dict[str, Any]]:
+        return self._chunk(position // _CHUNK).get(self._ids[position], [])
+
+    def _read(self, chunk: int) -> dict[str, list[dict[str, Any]]]:
+        wanted = list(self._ids[chunk * _CHUNK : (chunk + 1) * _CHUNK])
+        lines = self._opened.messages.filter(pl.col("run_id").is_in(wanted)).sort("run_id", "index").collect()
+        return {str(key[0]): part.to_dicts() for key, part in lines.partition_by("run_id", as_dict=True).items()}
+
+
+def _maze(spec_json: str) -> Maze:
+    s = json.loads(spec_json)["settings"]
+    return cached_maze(MazeSettings(s["size"], s["density"], s["path_min"], s["path_max"]), s["index"])
+
+
+def _chosen(opened: store.Study, purpose: str, sample: int | None, seed: int) -> pl.DataFrame:
+    rows = opened.runs.filter((pl.col("benchmark") == "maze") & (pl.col("status") == "ok"))
+    if purpose == "annotate":
+        rows = rows.filter(pl.col("version").is_in(_PAIRED))
+    rows = rows.select("run_id", "version", "model", "partner_model", "success", "spec_json").sort("run_id").collect()
+    return rows if sample is None else stratified(rows, sample, seed)
+
+
+def stratified(rows: pl.DataFrame, sample: int, seed: int) -> pl.DataFrame:
+    """`sample` rollouts per model and kind, in equal shares by setting and success (paper, appendix E).
+
+    Parameters
+    ----------
+    rows : columns run_id, version, model, partner_model, success.
+    sample : rollouts per model for solo (four cells: setting by success) and per ordered pair for
+        dialogues (two cells). A cell with fewer rollouts gives all it has; nothing makes up for it.
+
+    Returns
+    -------
+    DataFrame
+        The chosen rows, each once, sorted by run_id; the same for the same rows and seed.
+    """
+    solo = pl.col("version").str.starts_with("solo")
+    cells = rows.with_columns(
+        cell=pl.concat_str(
+            "version", "model", pl.col("partner_model").fill_null(""), pl.col("success").cast(pl.String), separator="|"
+        ),
+        quota=pl.when(solo).then(math.ceil(sample / 4)).otherwise(math.ceil(sample / 2)),
+    )  # fmt: skip
+    chosen = []
+    for _, cell in sorted(cells.partition_by("cell", as_dict=True).items()):
+        cell = cell.sort("run_id")
+        order = sorted(range(cell.height), key=lambda i, ids=cell["run_id"]: digest([seed, ids[i]]))
+        chosen.append(cell[sorted(order[: cell["quota"][0]])])
+    return pl.concat(chosen).select(rows.columns).sort("run_id") if chosen else rows
+
+
+__all__ = ["annotate", "regrade", "stratified"]

@@ -1,0 +1,381 @@
+"""Puts a study, a benchmark and the engine together: forecast, run, status.
+
+May import `cilab.study`, the benchmarks, `cilab.collect`, `cilab.store`, `cilab.registry`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cilab import journal, registry, store
+from cilab.collect import background
+from cilab.collect.engine import Engine, Job, Summary, rollout_job
+from cilab.collect.model import CallError, ChatModel
+from cilab.collect.models import resolve
+from cilab.collect.progress import display
+from cilab.collect.retry import RetryPolicy
+from cilab.collect.spec import Benchmark
+from cilab.errors import StoreError, StudyError, nearest
+from cilab.study import ModelSettings, Study, load
+
+#: Where studies live unless told otherwise, below the current folder.
+STUDIES = Path("data") / "studies"
+#: Seconds that a call is expected to take, for the dry run's estimate of time.
+_SECONDS_PER_CALL = 6.0
+
+
+@lru_cache(maxsize=1)
+def benchmarks() -> Mapping[str, Benchmark]:
+    """The benchmarks by name."""
+    from cilab.maze import BENCHMARK as maze
+
+    return {maze.name: maze}
+
+
+def load_study(path: str | os.PathLike[str], scale: float = 1.0) -> Study:
+    """Read and check a study file and the models that it names.
+
+    Raises
+    ------
+    StudyError
+        The file is wrong, or a model is not known.
+    """
+    study = load(Path(path), benchmarks(), scale)
+    for name in sorted(study.model_names()):
+        _check_name(study, name, str(path))
+    return study
+
+
+def _check_name(study: Study, name: str, where: str) -> None:
+    """A name without a provider must be in the registry or in the study's `models`."""
+    if name.startswith("sim/"):
+        for benchmark, block in study.blocks:
+            if name in block.model_names():
+                benchmark.simulated(name.removeprefix("sim/"))
+        return
+    if name not in study.file.models and not _has_provider(name) and registry.lookup(name) is None:
+        names = [*study.file.models, *registry.models()["model"].to_list()]
+        raise StudyError(
+            f"{where}: unknown model {name!r}.{nearest(name, names)} "
+            "Write a provider string such as openai/gpt-4.1, or describe it under `models`."
+        )
+
+
+def resolver(study: Study | None, benchmark_of: Mapping[str, Benchmark]) -> Any:
+    """Model string -> ChatModel, with the study's routes, prices and bases.
+
+    A name is reached by the study's `route`, else as it stands; a plain name by the registry's LiteLLM string.
+    """
+    settings = study.file.models if study else {}
+
+    def make(name: str) -> ChatModel:
+        s = settings.get(name, ModelSettings())
+        route = s.route or name
+        if not _has_provider(route):
+            known = registry.lookup(route)
+            route = (known.litellm if known else None) or route
+        if not _has_provider(route):
+            raise StudyError(f"{name}: no provider is known for it. Add to the study: models: {{{name}: {{route: …}}}}")
+        price = _price(s, name)
+        return resolve(
+            route, simulated=_simulated(name, benchmark_of), api_base=s.api_base, system=s.system, price=price
+        )
+
+    return make
+
+
+def _has_provider(name: str) -> bool:
+    return "/" in name or ":" in name
+
+
+def _price(s: ModelSettings, name: str) -> Any:
+    if s.price is not None:
+        return registry.Price(s.price.input, s.price.output, s.price.cached)
+    return registry.price(name)
+
+
+def _simulated(name: str, benchmark_of: Mapping[str, Benchmark]) -> Any:
+    benchmark = benchmark_of.get(name) or next(iter(benchmarks().values()))
+    return benchmark.simulated
+
+
+def _benchmark_of(study: Study) -> dict[str, Benchmark]:
+    return {name: benchmark for benchmark, block in study.blocks for name in block.model_names()}
+
+
+# -- run --------------------------------------------------------------------------------------------------
+
+
+def run_study(
+    path: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    scale: float = 1.0,
+    limit: int | None = None,
+    gate: bool = True,
+    show_progress: bool = True,
+) -> Summary:
+    """Play what is not finished yet of a study; the same call again continues after any interruption.
+
+    Parameters
+    ----------
+    path : the study file.
+    out : the study's folder; default `data/studies/<name>`.
+    scale : factor on the number of tasks.
+    limit : play at most this many of the planned rollouts.
+    gate : False plays test and baseline whatever came out alone.
+
+    Raises
+    ------
+    CilabError
+        Bad input, before anything is played.
+    """
+    return run_loaded(load_study(path, scale), out=out, limit=limit, gate=gate, show_progress=show_progress)
+
+
+def run_loaded(
+    study: Study,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    limit: int | None = None,
+    gate: bool = True,
+    show_progress: bool = True,
+) -> Summary:
+    """As `run_study`, for a study that was read already."""
+    if limit is not None and limit < 1:
+        raise StudyError(f"--limit {limit}: must be at least 1.")
+    resolve_one = resolver(study, _benchmark_of(study))
+    models = {name: resolve_one(name) for name in sorted(study.model_names())}
+    check_ready(models)
+    first = next(study.specs(gate=gate, limit=limit), None)
+    if first is None:
+        raise StudyError(f"study {study.file.name}: plans no rollout.")
+    folder = prepare_folder(study, out)
+    engine = Engine(
+        folder,
+        study=label(study),
+        resolve=models.__getitem__,
+        budget_usd=study.file.budget_usd,
+        **model_policy(study),
+    )
+
+    def jobs() -> Iterator[Job]:
+        for benchmark, spec in study.specs(gate=gate, limit=limit):
+            yield rollout_job(spec, benchmark.play)
+
+    return drive(engine, jobs, show_progress)
+
+
+def check_ready(models: Mapping[str, ChatModel]) -> None:
+    """Refuse before anything is played what cannot work: a missing key, a missing extra."""
+    for name, model in models.items():
+        ready = getattr(model, "check_ready", None)
+        if ready is None:
+            continue
+        try:
+            ready()
+        except CallError as e:
+            raise StudyError(f"{name}: {e}") from None
+
+
+def model_policy(study: Study | None) -> dict[str, Any]:
+    """Limits, concurrency and retries of a study file, as the engine takes them."""
+    if study is None:
+        return {}
+    return {
+        "limits": {name: entry.limit() for name, entry in study.file.limits.items()},
+        "concurrency": study.file.concurrency,
+        "policy": RetryPolicy(max_requests=study.file.max_requests, deadline_s=study.file.deadline_s),
+    }
+
+
+def label(study: Study) -> str:
+    """The study's name; one with simulated agents says so."""
+    name = study.file.name
+    simulated = any(m.startswith("sim/") for m in study.model_names())
+    return f"{name} (simulated)" if simulated and "sim" not in name.lower() else name
+
+
+def prepare_folder(study: Study, out: str | os.PathLike[str] | None) -> Path:
+    """Make the study's folder and keep the file as run; an edited file keeps its earlier versions beside it."""
+    folder = Path(out) if out is not None else STUDIES / study.file.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise StoreError(f"{folder}: cannot be made ({e.strerror}). Choose another folder with --out.") from None
+    kept = folder / "study.yaml"
+    if kept.exists():
+        before = kept.read_text(encoding="utf-8")
+        if before == study.text:
+            return folder
+        mark = hashlib.blake2b(before.encode(), digest_size=4).hexdigest()
+        store.write_text(folder / f"study-{mark}.yaml", before)
+    store.write_text(kept, study.text)
+    return folder
+
+
+def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
+    """Run the engine on the background loop, show progress, and pass Ctrl-C on.
+
+    The first Ctrl-C lets the calls in flight finish; the second gives them up. Both keep what arrived.
+    """
+    future = background.submit(engine.run(jobs))
+    view = display(show_progress)
+    pressed = 0
+    try:
+        while True:
+            try:
+                summary = future.result(timeout=0.2)
+                break
+            except FutureTimeout:
+                if future.done():
+                    raise
+                view.update(engine.progress)
+            except KeyboardInterrupt:
+                pressed += 1
+                if pressed == 1:
+                    engine.progress.note = "stopping after the calls in flight; Ctrl-C again to give them up"
+                    engine.stop()
+                else:
+                    engine.abort()
+        return summary
+    finally:
+        view.close(engine.progress)
+
+
+# -- forecast ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StudyForecast:
+    """What a study would do and cost: every triple is (least, expected, most).
+
+    `usd` counts the models with a known price only; `unpriced` names the others.
+    """
+
+    study: str
+    run_ids: tuple[str, ...]
+    finished: int
+    calls: tuple[float, float, float]
+    tokens_in: tuple[float, float, float]
+    tokens_out: tuple[float, float, float]
+    usd: tuple[float, float, float] | None
+    hours: tuple[float, float, float]
+    unpriced: tuple[str, ...]
+    by_model: tuple[Mapping[str, Any], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+
+def forecast_study(
+    path: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    scale: float = 1.0,
+    limit: int | None = None,
+    gate: bool = True,
+) -> StudyForecast:
+    """What is left to play of a study, in calls, tokens, USD and hours. Calls nothing, writes nothing."""
+    study = load_study(path, scale)
+    folder = Path(out) if out is not None else STUDIES / study.file.name
+    done = store.finished_jobs(folder) if folder.is_dir() else set()
+    done |= {job for job, status, _ in journal.read_finished(folder) if status != "error"} if folder.is_dir() else set()
+    sums: dict[str, list[list[float]]] = {}
+    run_ids, finished = [], 0
+    for benchmark, spec in study.specs(gate=gate, limit=limit):
+        run_id = spec.run_id
+        run_ids.append(run_id)
+        if run_id in done:
+            finished += 1
+            continue
+        f = benchmark.forecast(spec)
+        for name in f.calls:
+            model = sums.setdefault(name, [[0.0] * 3 for _ in range(3)])
+            for row, part in zip(model, (f.calls, f.tokens_in, f.tokens_out), strict=True):
+                for case in range(3):
+                    row[case] += part[name][case]
+    return _summed(study, tuple(run_ids), finished, sums)
+
+
+def _summed(
+    study: Study, run_ids: tuple[str, ...], finished: int, sums: Mapping[str, list[list[float]]]
+) -> StudyForecast:
+    by_model, unpriced = [], []
+    usd = [0.0] * 3
+    for name, (calls, tokens_in, tokens_out) in sorted(sums.items()):
+        costs = [_cost(study, name, i, o) for i, o in zip(tokens_in, tokens_out, strict=True)]
+        if costs[0] is None:
+            unpriced.append(name)
+        else:
+            usd = [a + b for a, b in zip(usd, costs, strict=True)]
+        by_model.append(
+            {
+                "model": name,
+                "calls": tuple(calls),
+                "tokens_in": tuple(tokens_in),
+                "tokens_out": tuple(tokens_out),
+                "usd": None if costs[0] is None else tuple(costs),
+            }
+        )
+    totals = [
+        tuple(sum(m[k][case] for m in by_model) for case in range(3)) for k in ("calls", "tokens_in", "tokens_out")
+    ]
+    paid = [tuple(m["calls"]) for m in by_model if not m["model"].startswith("sim/")]
+    width = min(study.file.concurrency, 8 * max(1, len(paid)))
+    hours = tuple(sum(c[case] for c in paid) * _SECONDS_PER_CALL / width / 3600 for case in range(3))
+    return StudyForecast(
+        study=label(study),
+        run_ids=run_ids,
+        finished=finished,
+        calls=totals[0],
+        tokens_in=totals[1],
+        tokens_out=totals[2],
+        usd=tuple(usd) if len(unpriced) < len(by_model) or not by_model else None,
+        hours=hours,
+        unpriced=tuple(unpriced),
+        by_model=tuple(by_model),
+    )
+
+
+def _cost(study: Study, name: str, tokens_in: float, tokens_out: float) -> float | None:
+    if name.startswith(("sim/", "local/")):
+        return 0.0
+    settings = study.file.models.get(name)
+    if settings and settings.price:
+        return (tokens_in * settings.price.input + tokens_out * settings.price.output) / 1e6
+    return registry.cost_usd(name, round(tokens_in), round(tokens_out), 0)
+
+
+# -- status -----------------------------------------------------------------------------------------------
+
+
+def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Counts of a study's folder, while it runs or afterwards: by status, unfinished, USD."""
+    study = store.open_study(folder)
+    runs = study.runs.select("status", "cost_usd_team", "error").collect()
+    counts = dict(runs.group_by("status").len().iter_rows())
+    meta = journal.read_meta(study.path)
+    jobs, completions = journal.count_unfinished(study.path)
+    planned = meta.get("planned")
+    finished = sum(n for s, n in counts.items() if s != "error")
+    return {
+        "study": meta.get("study", study.name),
+        "planned": planned,
+        "finished": finished,
+        "by_status": counts,
+        "missing": None if planned is None else max(0, planned - finished),
+        "interrupted_rollouts": jobs,
+        "kept_completions": completions,
+        "usd": float(runs["cost_usd_team"].sum() or 0.0),
+        "unpriced_runs": runs["cost_usd_team"].null_count(),
+        "errors": dict(runs.filter(runs["status"] == "error").group_by("error").len().iter_rows()),
+    }

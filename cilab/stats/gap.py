@@ -1,0 +1,415 @@
+"""The collaboration gap: how much a model loses when it must solve a maze with a copy of itself.
+
+May import `cilab.errors`, `cilab.tables` and `cilab.stats.result`. Scores nothing that was not played to its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, ClassVar, Literal
+
+import polars as pl
+
+from cilab.errors import TableError, nearest
+from cilab.stats.result import Result, read_rows
+from cilab.tables import STATUSES
+
+#: The three settings of figure 4.1, from the easiest on.
+SETTINGS = ("solo_full", "solo_distributed", "pair")
+SETTING_NAMES = {"solo_full": "Solo, full map", "solo_distributed": "Solo, distributed map", "pair": "Pair of copies"}
+OUTCOMES = {
+    "weighted_outcome": "Mean weighted outcome (fraction, 1 = goal reached)",
+    "success": "Share of mazes solved (fraction)",
+}
+
+#: The paper's mazes: 6 x 6, wall density 0.30.
+_PAPER_MAZES = (6, 0.3)
+_STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
+_KEY = ("model", "effort", "arm")
+
+_TABLE_SCHEMA = {
+    "row": pl.String,
+    "model": pl.String,
+    "effort": pl.String,
+    "arm": pl.String,
+    "setting": pl.String,
+    "n": pl.Int64,
+    "n_left_out": pl.Int64,
+    "mean": pl.Float64,
+    "se": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+}
+_GAPS_SCHEMA = {
+    "row": pl.String,
+    "model": pl.String,
+    "effort": pl.String,
+    "arm": pl.String,
+    **{
+        f"{what}{part}": pl.Boolean if part == "_reported" else pl.Float64
+        for what in ("degradation", "gap")
+        for part in ("", "_se", "_lo", "_hi", "_reported")
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GapResult(Result):
+    """Outcome per model in the three settings, and the two differences between them.
+
+    Attributes
+    ----------
+    table : one row per model and setting, models in order of their pair mean, best first: `row` (name in figures),
+        `model, effort, arm, setting`, `n` (rollouts scored), `n_left_out` (rollouts of this cell that have no
+        score), `mean`, `se`, `lo`, `hi` (fractions; null where n is too small).
+    gaps : one row per model, same order: `degradation` = solo full - solo distributed, `gap` = solo distributed -
+        pair (both positive when performance drops), each with `_se`, `_lo`, `_hi` and `_reported`: True where the
+        intervals of the two means separate in the direction of a drop, null where one of them is missing.
+    """
+
+    gaps: pl.DataFrame
+
+    figure: ClassVar[str | None] = "gap"
+    title: ClassVar[str] = "Collaboration gap"
+
+    @property
+    def rows(self) -> list[str]:
+        """Names of the models in order, best pair first."""
+        return self.gaps["row"].to_list()
+
+    def cell(self, row: str, setting: str) -> dict[str, Any] | None:
+        """The line of `.table` for one model and setting, or None where nothing was collected."""
+        found = self.table.filter((pl.col("row") == row) & (pl.col("setting") == setting))
+        return found.row(0, named=True) if found.height else None
+
+    def display(self) -> pl.DataFrame:
+        """One line per model: mean ± half-width (n), and the two differences; * where reported."""
+        lines = []
+        for gap_row in self.gaps.iter_rows(named=True):
+            cells = {s: self.cell(gap_row["row"], s) for s in SETTINGS}
+            line = {"Model": gap_row["row"]}
+            line |= {SETTING_NAMES[s].replace("distributed map", "distributed"): _mean_text(cells[s]) for s in SETTINGS}
+            line |= {"Degradation": _drop_text(gap_row, "degradation"), "Collaboration gap": _drop_text(gap_row, "gap")}
+            line["Left out"] = str(sum(c["n_left_out"] for c in cells.values() if c) or "")
+            lines.append(line)
+        shown = pl.DataFrame(lines)
+        return shown if (shown["Left out"] != "").any() else shown.drop("Left out")
+
+
+def gap(
+    runs: Any,
+    *,
+    outcome: Literal["weighted_outcome", "success"] = "weighted_outcome",
+    maze_size: int | None = None,
+    wall_density: float | None = None,
+    models: Sequence[str] | None = None,
+    ci_level: float = 0.95,
+) -> GapResult:
+    """Mean outcome with its interval, solo with the full map, solo with the distributed map, and as a pair of copies.
+
+    The estimator is the paper's: per model and setting the mean over rollouts; its standard error sd / sqrt(n) with
+    n - 1 in the sd; and the normal interval mean ± z x se (z = 1.96 at 0.95), not clipped to the outcome's range. A
+    pair is one model on both seats (`version == "pair"` and `partner_model == model`). The degradation from the full
+    to the distributed map is reported only where the two intervals separate; so is the collaboration gap, from the
+    distributed map to the pair. Rollouts count as independent: that settings share mazes is not used, so the
+    intervals of the two differences (root of the summed squared standard errors) are rather wide than narrow.
+
+    Parameters
+    ----------
+    runs : DataFrame or LazyFrame (polars), DataFrame (pandas), or an opened study; the runs table, or at least the
+        columns `version, model, partner_model, status` and the outcome.
+    outcome : `weighted_outcome` (fraction, at most 1, may be negative) or `success` (true or false).
+    maze_size : cells along a side. None: see below.
+    wall_density : fraction of cells. None: with several (size, density) in the data, the most frequent one is used
+        (on a tie the paper's 6 and 0.30) and the others are counted in `n_left_out`.
+    models : names to keep; None keeps all.
+    ci_level : a fraction between 0 and 1.
+
+    Returns
+    -------
+    GapResult
+        Models in order of the pair mean. Rollouts that were refused, gated out, ended in an error or have no outcome
+        are never scored as 0: they are left out and counted. With n = 1 the mean stands without interval; with
+        n = 0 the model stands without mean. Same outcome in all rollouts of a cell gives an interval of width 0.
+
+    Raises
+    ------
+    TableError
+        A column is missing, a value is outside its range (percentages, an outcome above 1), a filter leaves nothing.
+
+    References
+    ----------
+    Collaboration-gap paper, section 4.1, figure 4.1 and appendix A (intervals from standard errors).
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> versions, outcomes = ["solo_distributed"] * 2 + ["pair"] * 2, [1.0, 0.8, 0.5, 0.3]
+    >>> runs = pl.DataFrame({"version": versions, "model": "m", "partner_model": "m", "status": "ok",
+    ...                      "weighted_outcome": outcomes})
+    >>> gap(runs).gaps["gap"].round(3).to_list()
+    [0.5]
+    """
+    _check_arguments(outcome, ci_level, wall_density)
+    rows, provenance = read_rows(
+        runs,
+        required=("version", "model", "partner_model", "status", outcome),
+        optional=("benchmark", "effort", "arm", "maze_size", "wall_density", "run_id"),
+    )
+    rows = _typed(rows, outcome)
+    _check_models(rows, models)
+    mazes = _mazes(rows, models, maze_size, wall_density)
+    rows = rows.with_columns(_reason(models, mazes).alias("reason"))
+    rows = _mark_doubles(rows)
+    cells = rows.filter(pl.col("reason").is_null() | pl.col("reason").is_in([*_STATUS_REASONS.values(), _NO_OUTCOME]))
+    used = cells.filter(pl.col("reason").is_null())
+    left_out = _count_reasons(rows)
+    if used.height == 0:
+        raise TableError(f"runs: no scored solo or same-model pair rollout of a maze; left out: {_listed(left_out)}")
+    table, gaps = _estimate(cells, ci_level)
+    return GapResult(
+        table=table,
+        gaps=gaps,
+        n_used=used.height,
+        n_left_out=left_out,
+        provenance=provenance,
+        parameters={
+            "outcome": outcome,
+            "maze_size": mazes[0],
+            "wall_density": mazes[1],
+            "models": None if models is None else sorted(models),
+            "ci_level": ci_level,
+        },
+        caption=_caption(outcome, mazes, ci_level),
+    )
+
+
+_NO_OUTCOME = "without an outcome"
+
+
+def _check_arguments(outcome: str, ci_level: float, wall_density: float | None) -> None:
+    if outcome not in OUTCOMES:
+        raise TableError(
+            f"outcome is {outcome!r}, not one of {', '.join(OUTCOMES)}.{nearest(str(outcome), [*OUTCOMES])}"
+        )
+    if not isinstance(ci_level, (int, float)) or not 0 < ci_level < 1:
+        raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
+    if wall_density is not None and not 0 <= wall_density < 1:
+        raise TableError(f"wall_density is {wall_density!r}: give a fraction of cells, such as 0.30")
+
+
+def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
+    if models is None:
+        return
+    if isinstance(models, str):
+        raise TableError(f"models is a text; give a list of names, such as [{models!r}]")
+    known = sorted(rows["model"].drop_nulls().unique().to_list())
+    for name in models:
+        if name not in known:
+            raise TableError(f"no rollout of model {name!r} in these runs.{nearest(str(name), known)}")
+
+
+def _typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
+    """Columns in the types used below; the outcome, checked, as a float named `value`."""
+    kind = rows.schema[outcome]
+    if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+        raise TableError(f"runs: {outcome} holds {kind}, not numbers")
+    text = ("version", "model", "partner_model", "status", "benchmark", "effort", "arm", "run_id")
+    try:
+        rows = rows.with_columns(
+            *(pl.col(c).cast(pl.String) for c in text),
+            pl.col("maze_size").cast(pl.Int64),
+            pl.col("wall_density").cast(pl.Float64).round(6),
+            pl.col(outcome).cast(pl.Float64).fill_nan(None).alias("value"),
+        )
+    except pl.exceptions.PolarsError as e:
+        raise TableError(f"runs: a column has another type than the runs table: {str(e).splitlines()[0]}") from None
+    for column in ("version", "model", "status"):
+        if n := rows[column].null_count():
+            raise TableError(f"runs: {n} rows without {column}")
+    stray = sorted(set(rows["status"].unique()) - set(STATUSES))
+    if stray:
+        raise TableError(f"runs: status is {stray[0]!r}, not one of {', '.join(STATUSES)}")
+    scored = rows.filter(pl.col("status") == "ok")["value"].drop_nulls()
+    if (scored > 1).any() or scored.is_infinite().any():
+        worst = scored.abs().max() if scored.is_infinite().any() else scored.max()
+        raise TableError(f"runs: {outcome} is {worst:g}, above 1; it is a fraction (divide percentages by 100)")
+    if outcome == "success" and not scored.is_in([0.0, 1.0]).all():
+        raise TableError("runs: success holds values other than true and false; use outcome='weighted_outcome'")
+    return rows
+
+
+def _in_scope(models: Sequence[str] | None) -> pl.Expr:
+    """Solo rollouts and pairs of copies of the wanted models, in mazes."""
+    scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(SETTINGS)
+    scope &= pl.col("version").ne("pair") | pl.col("partner_model").eq_missing(pl.col("model"))
+    return scope if models is None else scope & pl.col("model").is_in(list(models))
+
+
+def _mazes(
+    rows: pl.DataFrame, models: Sequence[str] | None, size: int | None, density: float | None
+) -> tuple[int | None, float | None]:
+    """The (size, density) to keep: as asked for, else the most frequent one."""
+    counts = rows.filter(_in_scope(models)).group_by("maze_size", "wall_density").len().rows()
+    fits = [
+        (n, (s, d))
+        for s, d, n in counts
+        if (size is None or s == size)
+        and (density is None or (d is not None and math.isclose(d, density, abs_tol=1e-6)))
+    ]
+    if counts and not fits:
+        there = ", ".join(sorted(_maze_text((s, d)) for s, d, _ in counts))
+        raise TableError(f"no rollouts in {_maze_text((size, density))}; these runs hold {there}")
+    best = max(fits, key=lambda f: (f[0], f[1] == _PAPER_MAZES, *(-(v or 0) for v in f[1])), default=None)
+    return best[1] if best else (size, density)
+
+
+def _reason(models: Sequence[str] | None, mazes: tuple[int | None, float | None]) -> pl.Expr:
+    """Why a row is left out; null where it is used. The first reason that fits counts."""
+    partner, version = pl.col("partner_model"), pl.col("version")
+    reason = (
+        pl.when(pl.col("benchmark").fill_null("maze") != "maze")
+        .then(pl.lit("of another benchmark"))
+        .when(version == "relay")
+        .then(pl.lit("relay rollouts"))
+        .when(~version.is_in(SETTINGS))
+        .then(pl.lit("of another version"))
+        .when((version == "pair") & partner.is_null())
+        .then(pl.lit("pairs without a partner named"))
+        .when((version == "pair") & (partner != pl.col("model")))
+        .then(pl.lit("pairs of two different models"))
+        .when(~_in_scope(models))
+        .then(pl.lit("of models not asked for"))
+        .when(~(pl.col("maze_size").eq_missing(mazes[0]) & pl.col("wall_density").eq_missing(mazes[1])))
+        .then(pl.lit(f"in other mazes than {_maze_text(mazes)}"))
+    )
+    for status, words in _STATUS_REASONS.items():
+        reason = reason.when(pl.col("status") == status).then(pl.lit(words))
+    return reason.when(pl.col("value").is_null()).then(pl.lit(_NO_OUTCOME)).otherwise(None)
+
+
+def _mark_doubles(rows: pl.DataFrame) -> pl.DataFrame:
+    """A run id that stands twice (merged studies) counts once: with its score where one of them has one."""
+    order = rows.sort("run_id", pl.col("reason").is_not_null(), "reason", "value", maintain_order=True)
+    again = pl.col("run_id").is_not_null() & pl.col("run_id").is_first_distinct().not_()
+    return order.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
+
+
+def _count_reasons(rows: pl.DataFrame) -> dict[str, int]:
+    counts = rows.filter(pl.col("reason").is_not_null())["reason"].value_counts()
+    return dict(sorted(counts.rows(), key=lambda item: (-item[1], item[0])))
+
+
+def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The two tables, from the rows of every cell, scored or not."""
+    z = NormalDist().inv_cdf(0.5 + ci_level / 2)
+    grouped = cells.group_by(*_KEY, "version").agg(
+        pl.col("value").filter(pl.col("reason").is_null()), pl.col("reason").is_not_null().sum().alias("lost")
+    )
+    found: dict[tuple, dict[str, dict[str, Any]]] = {}
+    for model, effort, arm, version, values, lost in grouped.iter_rows():
+        estimate = {"n": len(values), "n_left_out": lost, **_interval(values, z)}
+        found.setdefault((model, effort, arm), {})[version] = estimate
+    names = _names(list(found))
+    order = sorted(found, key=lambda key: (*_rank(found[key]), names[key]))
+    table, gaps = [], []
+    for key in order:
+        head = {"row": names[key], **dict(zip(_KEY, key, strict=True))}
+        settings = {s: found[key][s] for s in SETTINGS if s in found[key]}
+        table += [{**head, "setting": s, **estimate} for s, estimate in settings.items()]
+        full, distributed, pair = (settings.get(s) for s in SETTINGS)
+        gaps.append(head | _drop("degradation", full, distributed, z) | _drop("gap", distributed, pair, z))
+    return pl.DataFrame(table, schema=_TABLE_SCHEMA), pl.DataFrame(gaps, schema=_GAPS_SCHEMA)
+
+
+def _interval(values: Sequence[float], z: float) -> dict[str, float | None]:
+    """Mean, standard error and normal interval. Sums are exact, so the order of rows does not matter."""
+    n = len(values)
+    if n == 0:
+        return {"mean": None, "se": None, "lo": None, "hi": None}
+    mean = math.fsum(values) / n
+    if n == 1:
+        return {"mean": mean, "se": None, "lo": None, "hi": None}
+    se = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
+    return {"mean": mean, "se": se, "lo": mean - z * se, "hi": mean + z * se}
+
+
+def _drop(name: str, before: dict | None, after: dict | None, z: float) -> dict[str, Any]:
+    """Difference before - after, its interval, and whether the two intervals separate downwards."""
+    empty = {name: None, f"{name}_se": None, f"{name}_lo": None, f"{name}_hi": None, f"{name}_reported": None}
+    if before is None or after is None or before["mean"] is None or after["mean"] is None:
+        return empty
+    drop = before["mean"] - after["mean"]
+    if before["se"] is None or after["se"] is None:
+        return empty | {name: drop}
+    se = math.hypot(before["se"], after["se"])
+    reported = before["lo"] > after["hi"]
+    return {name: drop, f"{name}_se": se, f"{name}_lo": drop - z * se, f"{name}_hi": drop + z * se} | {
+        f"{name}_reported": reported
+    }
+
+
+def _rank(settings: dict[str, dict[str, Any]]) -> tuple[float, ...]:
+    """Best pair first; without one, best solo; without any, last."""
+    means = (settings.get(s, {}).get("mean") for s in reversed(SETTINGS))
+    return tuple(math.inf if m is None else -m for m in means)
+
+
+def _names(keys: list[tuple[str, str | None, str | None]]) -> dict[tuple, str]:
+    """The model's name; with effort or arm added where one model stands in several rows that differ in it."""
+    out = {}
+    for model, effort, arm in keys:
+        same = [k for k in keys if k[0] == model]
+        parts = [model]
+        if len({k[1] for k in same}) > 1:
+            parts.append(effort or "default effort")
+        if len({k[2] for k in same}) > 1:
+            parts.append(arm or "no arm")
+        out[model, effort, arm] = " · ".join(parts)
+    return out
+
+
+def _maze_text(mazes: tuple[int | None, float | None]) -> str:
+    size, density = mazes
+    if size is None and density is None:
+        return "mazes of unknown size"
+    grid = f"{size}×{size} mazes" if size is not None else "mazes"
+    return grid if density is None else f"{grid} with wall density {density:.2f}"
+
+
+def _caption(outcome: str, mazes: tuple[int | None, float | None], ci_level: float) -> str:
+    z, level = NormalDist().inv_cdf(0.5 + ci_level / 2), f"{100 * ci_level:g}%"
+    where = "" if mazes == (None, None) else f" {_maze_text(mazes)}."
+    return (
+        f"{OUTCOMES[outcome]} ± half the {level} interval ({z:.2f} standard errors), rollouts in brackets.{where} "
+        f"Degradation: full map to distributed map. Collaboration gap: distributed map to pair. "
+        f"* the two {level} intervals separate."
+    )
+
+
+def _mean_text(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return ""
+    if cell["mean"] is None:
+        return f"– ({cell['n']})"
+    half = "" if cell["se"] is None else f" ± {cell['hi'] - cell['mean']:.2f}"
+    return f"{_two(cell['mean'])}{half} ({cell['n']})"
+
+
+def _drop_text(row: dict[str, Any], name: str) -> str:
+    if row[name] is None:
+        return ""
+    half = "" if row[f"{name}_se"] is None else f" ± {row[f'{name}_hi'] - row[name]:.2f}"
+    return f"{_two(row[name])}{half}{' *' if row[f'{name}_reported'] else ''}"
+
+
+def _listed(left_out: dict[str, int]) -> str:
+    return "; ".join(f"{n:,} {reason}" for reason, n in left_out.items()) or "nothing"
+
+
+def _two(value: float) -> str:
+    """Two decimals, with a real minus and without a negative zero."""
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
