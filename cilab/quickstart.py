@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cilab.collect.engine import Summary
-from cilab.collect.local_model import missing
+from cilab.collect.local_model import LocalModel
+from cilab.collect.model import CallError
 from cilab.paths import shipped
 from cilab.run import STUDIES, load_study, run_loaded
 
@@ -33,7 +34,7 @@ def quickstart(out: Path | None = None, *, show_progress: bool = True) -> Quicks
     from cilab.reports import render
 
     study = load_study(shipped("studies/quickstart.yaml"))
-    left_out = missing()
+    left_out = _missing_local()
     if left_out:
         kept = tuple((b, block) for b, block in study.blocks if not _local(block))
         study = replace(study, blocks=kept)
@@ -41,6 +42,15 @@ def quickstart(out: Path | None = None, *, show_progress: bool = True) -> Quicks
     summary = run_loaded(study, out=data, show_progress=show_progress)
     rendered = render("maze_gap", data=data, params={})
     return Quickstart(summary, data, rendered.html, left_out)
+
+
+def _missing_local() -> str | None:
+    """Why the small real model cannot run here, with the command that brings it; None when it can."""
+    try:
+        LocalModel("local/smollm2").check_ready()
+    except CallError as e:
+        return str(e)
+    return None
 
 
 def _local(block: Any) -> bool:

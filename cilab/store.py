@@ -334,8 +334,8 @@ class Study:
     @property
     def simulated(self) -> bool:
         """True when any seat of any finished run was a simulated agent."""
-        seats = pl.col("model").str.starts_with("sim") | pl.col("partner_model").fill_null("").str.starts_with("sim")
-        return bool(self.runs.select(seats.any()).collect().item())
+        seats = pl.col("model", "partner_model").fill_null("").str.contains("^sim[/:]")
+        return bool(self.runs.select(pl.any_horizontal(seats).any()).collect().item())
 
     @property
     def last_finished_at(self) -> datetime | None:
@@ -344,8 +344,9 @@ class Study:
 
     @property
     def data_hash(self) -> str:
-        """12 hex digits over every run's id, status, scores and end; the layout of the files does not matter."""
-        runs = self.runs.select("run_id", "status", "score", "weighted_outcome", "finished_at").sort("run_id").collect()
+        """12 hex digits over every run's id, status, outcomes and end; how the files are cut does not matter."""
+        columns = ("run_id", "status", "score", "weighted_outcome", "success", "joint_share", "finished_at")
+        runs = self.runs.select(columns).sort("run_id").collect()
         return hashlib.blake2b(runs.write_csv().encode(), digest_size=6).hexdigest()
 
     def sql(self, query: str) -> pl.DataFrame:

@@ -372,7 +372,7 @@ _BY_STATUS = {
     429: "rate_limit",
 }
 _IN_WORDS = {
-    "auth": "the provider refuses the key",
+    "auth": "the provider refuses the key or the account",
     "not_found": "no such model at the provider",
     "rate_limit": "rate limit",
     "timeout": "no answer in time",
@@ -425,7 +425,7 @@ def _kind(error: Exception, told: str) -> str:
         return "context_overflow"
     if status in (400, 413, 422) and _OVERFLOW.search(f"{codes} {told}"):
         return "context_overflow"
-    if status == 429 and _NO_CREDIT.search(f"{codes} {told}"):
+    if status in (400, 429) and _NO_CREDIT.search(f"{codes} {told}"):
         return "auth"  # will not pass by waiting
     if isinstance(status, int):
         return _BY_STATUS.get(status, "server" if status >= 500 else "bad_request")
@@ -478,7 +478,18 @@ def _told(error: Exception) -> str:
     text = text.partition("Traceback (most recent call last)")[0]
     while match := re.match(r"\s*(litellm\.)?\w*(Error|Exception|Timeout)( Error)?\s*(:|-)\s+", text):
         text = text[match.end() :]
-    return text.strip() or type(error).__name__
+    return _inner_message(text) or text.strip() or type(error).__name__
+
+
+def _inner_message(text: str) -> str | None:
+    """The message of an error object in JSON that a text begins with."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text.lstrip())
+    except ValueError:
+        return None
+    inner = value.get("error", value) if isinstance(value, Mapping) else None
+    message = inner.get("message") if isinstance(inner, Mapping) else None
+    return message if isinstance(message, str) else None
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

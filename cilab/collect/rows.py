@@ -143,6 +143,7 @@ def run_row(spec: RunSpec, known: Mapping[str, Any], calls: Sequence[Mapping[str
         "model": spec.model,
         "partner_model": spec.partner_model,
         "effort": spec.effort,
+        "partner_effort": spec.partner_effort,
         "arm": spec.arm,
         "seed": spec.seed,
         "rounds": 0,

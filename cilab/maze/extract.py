@@ -119,7 +119,7 @@ _AGREE = re.compile(
     r"\b(?:i (?:fully |completely |also |do )*(?:agree|concur|accept|approve|consent)|agree[ds]?|"
     r"agreement (?:reached|confirmed)|"
     r"confirm(?:ed|ing)?|approved?|accepted|sounds (?:good|great|right|perfect|fine)|works for me|"
-    r"let['’]?s (?:do (?:it|that|this)|go)|"
+    r"let['’]?s (?:do (?:it|that|this)|go(?=\W*$))|"
     r"go ahead|affirmative|i concur|looks (?:good|right|fine|great)|makes sense|absolutely|definitely|of course|"
     r"exactly|"
     r"i['’]m (?:fine|happy|ok|okay) with|with you on|good (?:move|idea|plan|call|choice)|great (?:move|idea|"
@@ -206,8 +206,8 @@ _TRIGGERS = {
         (
             _AGREE,
             "agree agreed agrees concur accept approve consent agreement confirm confirmed confirming approved "
-            "accepted sounds works let lets go affirmative looks makes absolutely definitely course exactly fine happy ok okay "
-            "with good great have ready seconded lgtm executed",
+            "accepted sounds works let lets go affirmative looks makes absolutely definitely course exactly fine "
+            "happy ok okay with good great have ready seconded lgtm executed",
         ),
         (
             _OBJECT,
@@ -316,7 +316,7 @@ class _Notes:
 def read_message(message: str) -> Reading:
     """What a message proposes, accepts, refuses and states."""
     completed = COMPLETION in message
-    clean = plain_arrows(_INVISIBLE.sub("", MAP_LINE.sub("", message)))
+    clean = _words_only(message)
     found = find_tokens(clean)
     low = _mask(clean, found)
     notes = _Notes()
@@ -341,6 +341,15 @@ def read_message(message: str) -> Reading:
 
 def _is_place(token: Token | None) -> bool:
     return token is not None and token.kind in ("pair", "rc", "a1")
+
+
+def _words_only(text: str) -> str:
+    """The text without drawn maps and invisible characters, arrows written alike."""
+    if "\n" in text:
+        text = MAP_LINE.sub("", text)
+    if not text.isascii():
+        text = _INVISIBLE.sub("", text)
+    return plain_arrows(text)
 
 
 def _mask(text: str, found: Sequence[Found]) -> str:
@@ -522,7 +531,7 @@ def agent_messages(messages: Iterable[Mapping[str, Any]]) -> list[tuple[str, str
 
 def objections_in(text: str) -> tuple[str, ...]:
     """The clauses of a message that refuse something, each with the clause after it, in lower case."""
-    clean = plain_arrows(_INVISIBLE.sub("", MAP_LINE.sub("", text)))
+    clean = _words_only(text)
     clauses = [c for c in _CLAUSE.split(clean.lower()) if c and c.strip()]
     return tuple(
         " ".join(clauses[k : k + 2])
@@ -660,7 +669,7 @@ _FILLER = re.compile(
     r"on|first|second|"
     r"last|end|is|of|path|open|which|continue|continuing|head|proceed|square|space|you|we|i|starting|begin|"
     r"beginning|ending|"
-    r"this|that|here|there|free|by|s|coordinates?|route|destination|it)\b)*",
+    r"this|there|free|by|s|coordinates?|route|destination|it)\b)*",
     re.IGNORECASE,
 )
 
@@ -670,7 +679,7 @@ def extract_solo(answer: str) -> Extraction:
 
     Where no such list stands, the last shorter one.
     """
-    text = plain_arrows(_INVISIBLE.sub("", MAP_LINE.sub("\n", answer)))
+    text = _words_only(answer)
     groups: list[list[Found]] = []
     for item in find_tokens(text):
         gap = text[groups[-1][-1].end : item.start] if groups else None

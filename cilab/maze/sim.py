@@ -29,6 +29,8 @@ from cilab.maze.sim_talk import STYLES, WORD_STYLES, Ref, Said, Scheme, Voice, h
 from cilab.maze.texts import OTHER_PREFIX, USER_PREFIX
 
 SHARING = ("never", "asked", "upfront")
+# Order in which equally good cells are looked at, as weights of row and column.
+_LEANS = {"up": (1.0, 0.1), "down": (-1.0, 0.1), "left": (0.1, 1.0), "right": (0.1, -1.0)}
 # What a step costs when planning, in steps.
 _UNKNOWN_COST = 0.8
 _REVISIT_COST = 1.5
@@ -54,7 +56,8 @@ class Profile:
     merges : tendency to put a map that was shared together with the own one (otherwise only the cells
         beside the marker are looked up in it).
     plans : tendency to plan, and announce, the whole route once enough of the map is known.
-    lookahead : steps that are looked ahead otherwise.
+    lookahead : steps that are looked ahead otherwise; leans : which way it goes first among equally good
+        ones (up, down, left or right), so that agents of one kind come to the same plan.
     misread : rate per cell of misreading the own copy, fixed for a rollout.
     mixup : further rate per cell of an error in what comes from a second map.
     slip : rate per step of proposing another step than the planned one.
@@ -89,6 +92,7 @@ class Profile:
     merges: float
     plans: float
     lookahead: int
+    leans: str
     misread: float
     mixup: float
     slip: float
@@ -110,11 +114,11 @@ class Profile:
     wordy: float
 
     def __post_init__(self) -> None:
-        if self.coords not in STYLES or self.share_map not in SHARING:
-            raise MazeError(
-                f"Profile {self.name}: coords must be one of {', '.join(STYLES)} and share_map one of "
-                f"{', '.join(SHARING)}; correct the profile."
-            )
+        for what, allowed in (("coords", STYLES), ("share_map", SHARING), ("leans", tuple(_LEANS))):
+            if getattr(self, what) not in allowed:
+                raise MazeError(
+                    f"Simulated profile {self.name}: {what} must be one of {', '.join(allowed)}; correct the profile."
+                )
 
 
 @lru_cache(maxsize=1)
@@ -351,19 +355,20 @@ def _apart(a: Cell, b: Cell) -> int:
     return abs(a[0] - b[0]) + abs(a[1] - b[1])
 
 
-def _search(size: int, here: Cell, goal: Cell, cost: Any, depth: int) -> list[Cell]:
+def _search(size: int, here: Cell, goal: Cell, cost: Any, depth: int, leans: str) -> list[Cell]:
     """Cells of the cheapest way from `here` towards the goal, looking `depth` steps ahead.
 
     `cost(a, b)` is what the step from a to b costs, None where there is none. Beyond the horizon the way
-    is taken to be straight. `[here]` when there is no step at all.
+    is taken to be straight. `[here]` when there is no step at all. Ties fall the way the agent leans.
     """
     best: tuple[float, Cell] | None = None
     came: dict[Cell, Cell] = {}
     paid = {here: 0.0}
-    queue: list[tuple[float, int, Cell]] = [(0.0, 0, here)]
+    down, right = _LEANS[leans]
+    queue: list[tuple[float, int, float, Cell]] = [(0.0, 0, 0.0, here)]
     closed = set()
     while queue:
-        spent, steps, cell = heapq.heappop(queue)
+        spent, steps, _, cell = heapq.heappop(queue)
         if cell in closed:
             continue
         closed.add(cell)
@@ -377,7 +382,7 @@ def _search(size: int, here: Cell, goal: Cell, cost: Any, depth: int) -> list[Ce
             if price is not None and spent + price < paid.get(near, float("inf")):
                 paid[near] = spent + price
                 came[near] = cell
-                heapq.heappush(queue, (spent + price, steps + 1, near))
+                heapq.heappush(queue, (spent + price, steps + 1, down * near[0] + right * near[1], near))
     if best is None:  # cut off from the horizon and the goal: go where it is nearest
         seen = [c for c in closed if c != here]
         if not seen:
@@ -432,7 +437,7 @@ def _solo_route(profile: Profile, copies: Sequence[Rows], rng: random.Random) ->
     for _ in range(4 * size):
         if route[-1] == goal:
             break
-        step = _search(size, route[-1], goal, cost, size * size)[1]
+        step = _search(size, route[-1], goal, cost, size * size, profile.leans)[1]
         if rng.random() < profile.slip:
             step = _slip(route[-1], step, size, rng)
         route.append(step)
@@ -735,7 +740,7 @@ class _Beliefs:
             price = 1.0 + (_UNKNOWN_COST if mark == "?" else 0.0)
             return price + _REVISIT_COST * self.visits.get(b, 0) + _REFUSED_COST * self.refused.get((a, b), 0)
 
-        return _search(self.view.size, self.pos, self.view.goal, cost, depth)
+        return _search(self.view.size, self.pos, self.view.goal, cost, depth, self.view.profile.leans)
 
     def horizon(self) -> int:
         """How far ahead it plans: all the way where it plans globally and knows enough."""
@@ -861,7 +866,18 @@ class _Speaker:
             return text if objects else None
         if self._useless(move) and self._tends(view.profile.insists):
             return voice.detour()
+        if self._prefers_another(move) and self._tends(view.profile.insists):
+            b.plan = []
+            return voice.other_way()
         return None
+
+    def _prefers_another(self, move: _Move) -> bool:
+        """The agent has a route of its own over the whole map that begins otherwise (said only once)."""
+        view, b = self.view, self.b
+        if not (view.plans and view.merges) or b.known() <= 0.8 or b.refused:
+            return False
+        way = b.way(view.size**2)
+        return len(way) > 1 and way[1] != move.there and way[-1] == view.goal and b.mark(way[1]) in "-*"
 
     def _useless(self, move: _Move) -> bool:
         """The move leads back or away, and the agent knows a better one (objected to only once)."""

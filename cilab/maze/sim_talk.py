@@ -532,6 +532,13 @@ class Voice:
             "I disagree with the direction: it is a detour.",
         )
 
+    def other_way(self) -> str:
+        """Turns a possible move down for a route that one likes better."""
+        return self._pick(
+            "I would rather take another way, which is at least as short.",
+            "I disagree with this route: I have another one in mind.",
+        )
+
     def insist(self, here: Cell, there: Cell) -> str:
         """Stands by one's own reading of a cell."""
         spot = self._spot(here, there)

@@ -161,6 +161,13 @@ class FaultServer:
         with self._lock:
             return [r for r in self._seen if model is None or r.model == model]
 
+    def wait_for_requests(self, model: str | None, count: int, timeout_s: float = 10.0) -> None:
+        """Block until so many requests have arrived; AssertionError after `timeout_s`."""
+        until = time.monotonic() + timeout_s
+        while len(self.requests(model)) < count:
+            assert time.monotonic() < until, f"{len(self.requests(model))} of {count} requests arrived"
+            time.sleep(0.005)
+
     @property
     def completions_served(self) -> int:
         """Answers with status 200 and a whole, usable body that were written to the client."""

@@ -389,8 +389,7 @@ def test_cancelling_a_call_ends_it_at_once(loop, server):
 
     async def main():
         task = asyncio.create_task(Retrying(model_at(server)).complete(ASKED, sampling=SAMPLING))
-        while not server.requests("m"):
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(server.wait_for_requests, "m", 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 2)
@@ -421,6 +420,14 @@ def test_an_unknown_provider_is_one_clear_line():
 def test_an_error_that_is_no_http_error_is_typed_too():
     assert to_error(ImportError("no module boto3", name="boto3"), "bedrock/x").kind == "setup"
     assert to_error(TypeError("odd"), "openai/m").kind == "bad_request"
+
+
+def test_an_error_object_inside_the_text_gives_its_message_only():
+    inner = '{"type": "error", "error": {"type": "x", "message": "Your credit balance is too low."}}'
+    error = load_litellm().exceptions.BadRequestError(f"AnthropicException - {inner}", "claude", "anthropic")
+    found = to_error(error, "anthropic/claude")
+    assert found.kind == "auth"
+    assert str(found) == "anthropic/claude: the provider refuses the key or the account: Your credit balance is too low."
 
 
 def test_litellm_is_quiet_and_not_imported_before_it_is_needed(server):

@@ -139,7 +139,8 @@ def test_a_new_process_prints_nothing_but_the_answer():
 import asyncio
 from cilab.collect.local_model import LocalModel
 from cilab.collect.model import Sampling
-answer = asyncio.run(LocalModel("smollm2").complete([{"role": "user", "content": "Hi"}], sampling=Sampling(max_tokens=2)))
+asked = [{"role": "user", "content": "Hi"}]
+answer = asyncio.run(LocalModel("smollm2").complete(asked, sampling=Sampling(max_tokens=2)))
 print(answer.usage.tokens_out)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -191,8 +191,11 @@ def test_waiting_calls_are_counted_up_and_down():
 def test_a_cancelled_wait_is_counted_down_and_never_asks_again():
     counts = []
 
+    waiting = asyncio.Event()
+
     class Frozen(FakeClock):
         async def sleep(self, seconds):
+            waiting.set()
             await asyncio.sleep(60)
 
     model = Scripted([CallError("server", "x"), Completion("never")])
@@ -201,8 +204,7 @@ def test_a_cancelled_wait_is_counted_down_and_never_asks_again():
         task = asyncio.create_task(
             Retrying(model, clock=Frozen(), on_wait=counts.append).complete(ASKED, sampling=Sampling())
         )
-        while not counts:
-            await asyncio.sleep(0)
+        await waiting.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

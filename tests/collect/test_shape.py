@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 
 import pytest
@@ -49,7 +50,7 @@ def test_any_history_gets_the_shape_that_providers_take(history, system):
         roles = roles[1:]
     assert roles[0] == "user"
     assert set(roles) <= {"user", "assistant", "tool"}
-    for before, after in zip(roles, roles[1:], strict=False):
+    for before, after in itertools.pairwise(roles):
         assert before != after or before == "tool"
     json.dumps(out, ensure_ascii=False).encode()
     for m in out:

@@ -134,7 +134,7 @@ def test_what_is_said_is_heard_as_it_was_meant(scheme, seed):
     assert hear(voice.ask_map()).asks_map
     assert hear(voice.map(COPY)).maps == (COPY,)
     assert hear(voice.split()).splits
-    for objection in (voice.jump(here, (5, 5)), voice.off(), voice.detour()):
+    for objection in (voice.jump(here, (5, 5)), voice.off(), voice.detour(), voice.other_way()):
         assert hear(objection).objects and hear(objection).move is None
     for idle in (voice.your_turn(), voice.unclear(), voice.consent(), voice.greeting(), voice.symbols()):
         assert hear(idle).move is None and not hear(idle).agrees and not hear(idle).objects
@@ -173,7 +173,7 @@ def test_there_are_three_named_and_thirty_two_pseudonymous_profiles():
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_names():
-    with pytest.raises(MazeError, match="'stronk'.*Did you mean strong"):
+    with pytest.raises(MazeError, match=r"'stronk'.*Did you mean strong"):
         simulated("stronk")
 
 
@@ -362,12 +362,18 @@ def test_two_turns_of_a_strong_primer_help_a_weak_pair():
     assert chance_of_no_difference(differences) < 0.01
 
 
-def test_pairs_of_one_style_disagree_less_than_pairs_of_two_styles():
-    def disagreements(one, two):
-        return sum(hear(text).objects for said in dialogues(one, two, 60) for text in said)
+def test_agents_that_differ_in_style_alone_disagree_more_and_get_less_far_than_agents_of_one_style():
+    one = simulated("C1")
+    two = SimAgent(dataclasses.replace(one.profile, name="other", coords="col_row", leans="up"))
 
-    same = disagreements("C1", "C1") + disagreements("C11", "C11")
-    assert same < disagreements("C1", "C11") + disagreements("C11", "C1")
+    def play(pairs):
+        said = [(maze, talk(maze, pair)) for pair in pairs for maze in mazes()[:60]]
+        objections = statistics.mean(sum(hear(text).objects for text in d) for _, d in said)
+        return objections, statistics.mean(outcome(maze, d) for maze, d in said)
+
+    (same, same_outcome), (mixed, mixed_outcome) = play([(one, one), (two, two)]), play([(one, two), (two, one)])
+    assert mixed > 1.2 * same
+    assert mixed_outcome < same_outcome
 
 
 @pytest.mark.parametrize("name", ["strong", "medium", "F1", "C4"])
