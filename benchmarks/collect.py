@@ -121,15 +121,17 @@ def measure_ours(rollouts: int) -> dict[str, float]:
         began, wall = time.process_time(), time.monotonic()
         background.submit(engine.run(lambda: (rollout_job(s, play) for s in specs()))).result()
         cpu, wall = time.process_time() - began, time.monotonic() - wall
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         size = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
-        stored = store.Study(Path(folder)).runs.collect().height
-        messages = store.Study(Path(folder)).messages.collect()
-    assert stored == rollouts and messages.height == TURNS * rollouts
+        study = store.Study(Path(folder))
+        stored = study.runs.collect()["run_id"].n_unique()
+        messages = study.messages.select("run_id").collect().height
+    assert stored == rollouts and messages == TURNS * rollouts
     return {
         "cpu_s": cpu,
         "wall_s": wall,
         "bytes": size,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak,
         "stored": stored,
     }
 
@@ -138,16 +140,18 @@ def measure_inspect(rollouts: int) -> dict[str, float]:
     """The same work in inspect_ai: its mock model, its log on."""
     from inspect_ai import Task, eval
     from inspect_ai.dataset import MemoryDataset, Sample
-    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
     from inspect_ai.solver import Generate, TaskState, solver
 
     position = iter(range(10**9))
-    model = get_model(
-        "mockllm/model",
-        custom_outputs=lambda *_: ModelOutput.from_content(
-            "mockllm/model", text_of(next(position) // 4, next(position))
-        ),
-    )
+
+    def answer(*_: Any) -> ModelOutput:
+        text = text_of(next(position), 1)
+        output = ModelOutput.from_content("mockllm/model", text)
+        output.usage = ModelUsage(input_tokens=100, output_tokens=len(text) // 4, total_tokens=100 + len(text) // 4)
+        return output
+
+    model = get_model("mockllm/model", custom_outputs=answer)
 
     @solver
     def dialogue():

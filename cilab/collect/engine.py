@@ -440,7 +440,10 @@ class Engine:
         if name not in self._models:
             model = self._resolve(name)
             if model.provider not in _FREE:
-                model = Retrying(Limited(model, self._provider(model.provider)), self._policy, on_wait=self._retrying)
+                provider = self._provider(model.provider)
+                model = Retrying(
+                    model, self._policy, on_wait=self._retrying, within=lambda inner: Limited(inner, provider)
+                )
             self._models[name] = model
         return self._models[name]
 

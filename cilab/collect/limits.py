@@ -75,16 +75,22 @@ class Provider:
 
 
 class Limited:
-    """A `ChatModel` that keeps to its provider's limits. A refused key stops the provider for all."""
+    """A `ChatModel` that keeps to its provider's limits.
+
+    A refused key stops the provider for all its models; a model that the key may not use stops alone.
+    """
 
     def __init__(self, model: ChatModel, provider: Provider):
         self.name, self.provider = model.name, model.provider
         self._model, self._state = model, provider
+        self._forbidden: str | None = None
 
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None, sampling: Sampling
     ) -> Completion:
         """As the wrapped model; raises CallError('auth') without a request once the provider is stopped."""
+        if self._forbidden is not None:
+            raise CallError("forbidden", self._forbidden)
         await self._state.enter()
         tokens = 0
         try:
@@ -94,6 +100,8 @@ class Limited:
         except CallError as e:
             if e.kind in ("auth", "no_key") and self._state.stopped is None:
                 self._state.stopped = f"{self._state.name} was stopped: {e}"
+            elif e.kind == "forbidden":
+                self._forbidden = str(e)
             raise
         finally:
             self._state.leave(tokens)

@@ -142,7 +142,7 @@ class Refusal(CilabError):
 
 #: Kinds of failed calls. The first group may pass by itself, the second will not.
 RETRYABLE = ("rate_limit", "timeout", "connection", "server", "bad_response")
-TERMINAL = ("auth", "bad_request", "context_overflow", "not_found", "no_key", "setup")
+TERMINAL = ("auth", "forbidden", "bad_request", "context_overflow", "not_found", "no_key", "setup")
 
 
 class CallError(CilabError):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -51,7 +52,7 @@ class Requirement:
         return run.get("status") == "ok"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunSpec:
     """One rollout to be played: all that makes it what it is.
 
@@ -86,10 +87,9 @@ class RunSpec:
 
     def identity(self) -> dict[str, Any]:
         """What the run id hashes."""
-        out = {k: getattr(self, k) for k in self.__slots__ if k not in ("requires", "hints")}
-        return {k: (dict(v) if isinstance(v, Mapping) else v) for k, v in out.items()}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("requires", "hints")}
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """24 characters; the same for the same run, whatever study asks for it."""
         return digest(self.identity())

@@ -178,8 +178,8 @@ def _illegal(board: _Board, here: Cell, there: Cell) -> str | None:
 
 
 def _walk_two(board: _Board, tokens: Sequence[Token], scheme: Scheme) -> _Walk:
-    """Replay with two markers: a position goes to the marker beside it, of two such to the one that moved
-    longer ago. The better marker's route counts. Directions name no marker and are read as one's own."""
+    """Replay with two markers: a move goes to the marker that can make it, of two such to the one that moved
+    longer ago. The better marker's route counts."""
     routes: tuple[list[Cell], list[Cell]] = ([], [])
     here = [board.start, board.start]
     turn, illegal = 0, None

@@ -8,7 +8,7 @@ settings; a relay comes after the pair whose first turns it continues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cilab.collect.spec import Forecast, Requirement, RunSpec, Strict
 from cilab.maze import texts
-from cilab.maze.grid import Maze, MazeSettings, make, split
+from cilab.maze.grid import Maze, MazeSettings, make
 
 RULES = "rules"
 #: Turns of a rollout in all (paper, section 3).
@@ -286,18 +286,30 @@ def forecast(spec: RunSpec) -> Forecast:
     return Forecast(*({name: tuple(case[i] for case in cases) for name, cases in seats.items()} for i in range(3)))
 
 
-_Cases = list[tuple[float, float, float]]  # (calls, tokens in, tokens out), least, expected, most
+_Cases = list[tuple[float, float, float]]  # (calls, tokens in, tokens out): least, expected, most
 
 
 def _add(seats: dict[str, _Cases], name: str, cases: _Cases) -> None:
     old = seats.get(name, [(0.0, 0.0, 0.0)] * 3)
-    seats[name] = [tuple(a + b for a, b in zip(x, y, strict=True)) for x, y in zip(old, cases, strict=True)]
+    seats[name] = [(a + x, b + y, c + z) for (a, b, c), (x, y, z) in zip(old, cases, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _prompt_tokens(version: str, size: int) -> float:
+    """Tokens of the task messages; mazes of one size have prompts of one length."""
+    rows = tuple("-" * size for _ in range(size))
+    maze = Maze(size, rows, (0, 0), (size - 1, size - 1), 1, "any")
+    if version.startswith("solo"):
+        text = texts.solo_prompt(maze, version == "solo_distributed")
+    else:
+        text = texts.system_prompt() + texts.pair_prompt(rows)
+    return len(text) / _CHARS_PER_TOKEN
 
 
 def _solo_forecast(spec: RunSpec) -> _Cases:
-    prompt = len(texts.solo_prompt(maze_of(spec), spec.version == "solo_distributed")) / _CHARS_PER_TOKEN
+    prompt = _prompt_tokens(spec.version, spec.settings["size"])
     critic = len(texts.critic_prompt()) / _CHARS_PER_TOKEN
-    out = []
+    out: _Cases = []
     for tokens in (SOLO_TOKENS / 4, SOLO_TOKENS, SOLO_TOKENS * 4):
         if spec.settings.get("critic"):
             out.append((2.0, 2 * prompt + tokens + critic, 2.0 * tokens))
@@ -307,18 +319,16 @@ def _solo_forecast(spec: RunSpec) -> _Cases:
 
 
 def _pair_forecast(spec: RunSpec) -> dict[str, _Cases]:
-    fixed = (len(texts.system_prompt()) + len(texts.pair_prompt(split(maze_of(spec))[0]))) / _CHARS_PER_TOKEN
-    first = spec.settings.get("relay_k", 0)
-    cap = spec.settings["max_turns"]
+    fixed = _prompt_tokens("pair", spec.settings["size"])
+    first, cap = spec.settings.get("relay_k", 0), spec.settings["max_turns"]
     seats: dict[str, _Cases] = {}
-    cases = [(min(2, cap), 30), (min(EXPECTED_TURNS, cap), EXPECTED_TOKENS), (cap, 400)]
-    for case, (turns, tokens) in enumerate(cases):
-        for turn in range(first, turns):
-            name = seat_models(spec, turn >= first)[turn % 2]
-            row = [(0.0, 0.0, 0.0)] * 3
-            row[case] = (1.0, fixed + turn * tokens, float(tokens))
-            _add(seats, name, row)
-    return seats or {spec.model: [(0.0, 0.0, 0.0)] * 3}
+    for seat, name in enumerate(seat_models(spec)):
+        cases: _Cases = []
+        for turns, tokens in ((min(2, cap), 30), (min(EXPECTED_TURNS, cap), EXPECTED_TOKENS), (cap, 400)):
+            mine = range(first + (first + seat) % 2, turns, 2)  # each reads all that was said before
+            cases.append((float(len(mine)), len(mine) * fixed + tokens * sum(mine), float(len(mine) * tokens)))
+        _add(seats, name, cases)
+    return seats
 
 
 def seat_models(spec: RunSpec, after_swap: bool = True) -> tuple[str, str]:
@@ -334,8 +344,3 @@ def seat_models(spec: RunSpec, after_swap: bool = True) -> tuple[str, str]:
     seat = spec.settings["relay_seat"]
     taken = k % 2 if seat == "next" else int(seat) - 1
     return (strong, weak) if taken == 0 else (weak, strong)
-
-
-def used_models(specs: Iterable[RunSpec]) -> set[str]:
-    """Every model that the specs call."""
-    return {name for spec in specs for name in forecast(spec).calls}

@@ -181,7 +181,7 @@ _LOWER_A1 = re.compile(r"\s*([a-rA-R])\s*(\d{1,2})\s*")
 _NUMBER_LETTER = re.compile(r"\s*(\d{1,2})\s*([a-rA-R])\s*")
 _LONG_ARROW = re.compile(r"[ \t]*(?:[-=]{1,3}>|[⟶➔➜⇒]|\\(?:to|rightarrow)\b)[ \t]*")
 _ARROW_SIGNS = (">", "⟶", "➔", "➜", "⇒", "\\to", "\\right")
-_NO_MOVE = Token("word", 9, 9)  # a diagonal: never a legal step
+_NO_MOVE = Token("word", 1, 1)  # a diagonal, of whatever kind: never a legal step
 
 
 class Found(NamedTuple):

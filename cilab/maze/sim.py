@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from cilab.collect.model import Completion, Message, Sampling, Usage
 from cilab.errors import MazeError, nearest
 from cilab.maze.grid import Cell, Rows, neighbours, parse_maps
-from cilab.maze.sim_talk import STYLES, WORD_STYLES, Ref, Said, Scheme, Voice, hear, locate
+from cilab.maze.sim_talk import STYLES, Ref, Said, Scheme, Voice, hear, locate
 from cilab.maze.texts import OTHER_PREFIX, USER_PREFIX
 
 SHARING = ("never", "asked", "upfront")
@@ -662,13 +662,13 @@ class _Beliefs:
             if mine and self.inside(cell):
                 self.pos = cell
             elif cell != self.pos:
-                self._stands_elsewhere(cell)
+                self.stands_elsewhere(cell)
         if said.plan and said.plan[0].kind != "by":
             cells = [self._cell(ref, scheme) for ref in said.plan]
             if all(self.inside(c) for c in cells):
                 self.plan = cells
 
-    def _stands_elsewhere(self, cell: Cell) -> None:
+    def stands_elsewhere(self, cell: Cell) -> None:
         """The other takes the marker to be elsewhere: notice it, or silently go along."""
         view = self.view
         if _chance("tracks", view.seed, view.profile.name, self.index, *view.rows) < view.profile.tracks:
@@ -854,7 +854,7 @@ class _Speaker:
         """What speaks against a move, in words; None where the agent goes along."""
         view, b, voice = self.view, self.b, self.voice
         if move.here != b.pos:
-            b._stands_elsewhere(move.here)
+            b.stands_elsewhere(move.here)
         objects = self._tends(view.profile.objects) and b.quarrel < _PATIENCE
         if not b.inside(move.there):
             return voice.off() if objects else None
@@ -1017,7 +1017,3 @@ class _Speaker:
         if _apart(step, b.pos) != 1 or b.mark(step) == "#" or b.refused.get((b.pos, step)):
             return None
         return step
-
-
-# Word styles are those that name no cell; kept beside the profile's check above.
-assert set(WORD_STYLES) < set(STYLES)

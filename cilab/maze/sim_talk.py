@@ -173,7 +173,7 @@ _AGREE = re.compile(
 _NOT_AGREE = re.compile(r"\b(if you agree|when you agree|once you agree|before we agree|please agree|unless)\b")
 _OBJECT = re.compile(
     r"\b(disagree|(?:can't|cannot|can not|do not|don't) agree|i object|not possible|(?:can't|cannot) (?:move|go)"
-    r"|not legal|illegal|not next to|is blocked|i would rather not|hold on|not so fast|that is off)\b|^no\b"
+    r"|not legal|illegal|not next to|is blocked|i(?: would|'d) rather|hold on|not so fast|that is off)\b|^no\b"
 )
 _POSITION = re.compile(
     r"\b(?:we are|we're|we stand|us|marker is|position(?: is)?|now)\s*:?\s*(?:now\s+|currently\s+|both\s+|is\s+)*"

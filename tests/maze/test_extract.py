@@ -351,4 +351,4 @@ def test_a_message_of_200_kilobytes_is_read_in_seconds(text):
     began = time.process_time()
     read_message(text)
     extract_solo(text)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 30

@@ -198,15 +198,13 @@ def test_the_same_messages_and_seed_give_the_same_answer_and_another_seed_anothe
 
 
 def test_a_wall_that_the_other_tells_of_is_walked_around():
-    agent, copy = faultless(coords="row_col", base=1), ("@?--", "---#", "#---", "---*")
+    agent, copy = faultless(coords="row_col", base=1, leans="right"), ("@?--", "---#", "#---", "---*")
     ground = "We use (row, column) coordinates from 1, where (1,1) is the top-left corner."
     opening = [f"{ground} What is (1,2) on your copy?"]
     free = ask(agent, seen_by(0, copy, [*opening, "On my copy (1,2) is a path. What do you suggest next?"]))
     wall = ask(agent, seen_by(0, copy, [*opening, "On my copy (1,2) is a wall. What do you suggest next?"]))
+    assert hear(free).move[1][1:] == (1, 2)
     assert hear(wall).move[1][1:] == (2, 1)
-    assert hear(free).move is not None
-    swapped = ask(agent, seen_by(0, copy, [*opening, "On my copy (2,1) is a path. What do you suggest next?"]))
-    assert hear(swapped).move != hear(wall).move or swapped != wall
 
 
 def test_a_move_into_a_wall_of_the_own_copy_is_refused_and_into_a_path_accepted():
@@ -218,26 +216,27 @@ def test_a_move_into_a_wall_of_the_own_copy_is_refused_and_into_a_path_accepted(
 
 
 def test_swapping_two_messages_of_the_dialogue_changes_the_next_move():
+    # No chance but the wording is left in this agent, so another move comes from another understanding.
+    agent = faultless("medium", asks=1.0, repairs=0.0)
     changed = 0
-    for maze, said in zip(mazes(), dialogues("medium", "medium", 20), strict=False):
-        if len(said) < 9:
+    for maze in mazes()[:20]:
+        said, copy = talk(maze, (agent, agent)), split(maze)[0]
+        if len(said) < 8:
             continue
-        swapped = [*said[:4], said[6], said[5], said[4], said[7]]
-        copy = split(maze)[0]
-        before, after = (hear(ask(simulated("medium"), seen_by(0, copy, d))) for d in (said[:8], swapped))
+        swapped = [*said[:2], said[4], said[3], said[2], said[5]]
+        before, after = (hear(ask(agent, seen_by(0, copy, d))) for d in (said[:6], swapped))
         changed += (before.move, before.questions) != (after.move, after.questions)
-    assert changed >= 5
+    assert changed >= 10
 
 
 def test_one_visible_cell_of_the_own_copy_changes_what_is_proposed():
-    agent = faultless("weak", asks=0.0)
-    open_way, closed = ("@-?-", "----", "-?--", "-?-*"), ("@#?-", "----", "-?--", "-?-*")
-    moves = [hear(ask(agent, seen_by(0, copy, []))).move for copy in (open_way, closed)]
-    targets = [locate(to, Scheme("row_col", 0), 4, (0, 0)) for _, to in moves]
-    assert targets[1] == (1, 0) and targets[0] in ((0, 1), (1, 0))
-    blocked = ("@-?-", "#---", "-?--", "-?-*")
-    again = locate(hear(ask(agent, seen_by(0, blocked, []))).move[1], Scheme("row_col", 0), 4, (0, 0))
-    assert again == (0, 1)
+    agent = faultless("weak", asks=0.0, leans="right")
+
+    def target(copy):
+        return locate(hear(ask(agent, seen_by(0, copy, []))).move[1], Scheme("row_col", 0), 4, (0, 0))
+
+    assert target(("@-?-", "----", "-?--", "-?-*")) == (0, 1)
+    assert target(("@#?-", "----", "-?--", "-?-*")) == (1, 0)
 
 
 def test_an_agent_that_takes_over_keeps_to_what_it_said_before():
