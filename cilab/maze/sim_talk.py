@@ -468,7 +468,7 @@ class Voice:
         if self.scheme.in_words:
             way = self.way(here, there)
             if again:
-                return self._pick(f"Let's move {way} again.", f"I propose that we move {way} once more.")
+                return self._pick(f"Let's move {way} again.", f"I propose that we go {way} again.")
             return self._pick(
                 f"I propose that we move {way}.", f"Let's move {way}.", f"I suggest we move one cell {way}."
             )

@@ -1,0 +1,36 @@
+"""Data to work with: published tables, simulated data sets of the papers' size, other people's runs.
+
+May import `cilab.store`, `cilab.registry`, `cilab.tables`, `cilab.paths`. Never calls a model.
+Everything is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+#: public name -> module that defines it
+_WHERE = {
+    "published_round": "cilab.datasets.published",
+    "published_table": "cilab.datasets.published",
+    "published_tables": "cilab.datasets.published",
+    "hand_worked_round": "cilab.datasets.published",
+    "simulated_release": "cilab.datasets.simulated_release",
+    "simulated_mazes": "cilab.datasets.simulated_mazes",
+    "import_release": "cilab.datasets.importers.release",
+    "import_inspect": "cilab.datasets.importers.inspect",
+    "export_inspect": "cilab.datasets.importers.inspect",
+    "import_table": "cilab.datasets.importers.table",
+    "import_labels": "cilab.datasets.importers.people",
+    "import_reviews": "cilab.datasets.importers.people",
+}
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        # The functions live in modules, some of the same name: the function is what is meant.
+        value = getattr(import_module(_WHERE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'cilab.datasets' has no attribute {name!r}")
