@@ -1,7 +1,7 @@
 # Everything runs from the project's own .venv, which these targets make and keep up to date.
 # `make quickstart` and `make test` need only Python 3.11, make and git.
 
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready

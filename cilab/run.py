@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from cilab.collect.models import resolve
 from cilab.collect.progress import display
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.spec import Benchmark
+from cilab.collect.user_model import source_hash
 from cilab.errors import StoreError, StudyError, nearest
 from cilab.study import ModelSettings, Study, load
 
@@ -50,7 +51,21 @@ def load_study(path: str | os.PathLike[str], scale: float = 1.0) -> Study:
     study = load(Path(path), benchmarks(), scale)
     for name in sorted(study.model_names()):
         _check_name(study, name, str(path))
-    return study
+    return _with_code(study)
+
+
+def _with_code(study: Study) -> Study:
+    """The source of a user's own agent enters the run ids: edited code gives new runs."""
+    versions = {}
+    try:
+        for name in sorted(study.model_names()):
+            if name.startswith("python:"):
+                versions[name] = source_hash(name)
+    except CallError as e:
+        raise StudyError(str(e)) from None
+    if not versions:
+        return study
+    return replace(study, blocks=tuple((benchmark, block.with_code(versions)) for benchmark, block in study.blocks))
 
 
 def _check_name(study: Study, name: str, where: str) -> None:

@@ -365,7 +365,7 @@ _BY_STATUS = {
     400: "bad_request",
     401: "auth",
     402: "auth",
-    403: "auth",
+    403: "forbidden",
     404: "not_found",
     408: "timeout",
     422: "bad_request",
@@ -373,6 +373,7 @@ _BY_STATUS = {
 }
 _IN_WORDS = {
     "auth": "the provider refuses the key or the account",
+    "forbidden": "the key may not use this model",
     "not_found": "no such model at the provider",
     "rate_limit": "rate limit",
     "timeout": "no answer in time",

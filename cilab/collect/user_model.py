@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import importlib
 import inspect
 import os
@@ -102,6 +103,24 @@ class UserModel:
             return await self._answer(messages, **given)
         result = await asyncio.to_thread(self._answer, messages, **given)
         return await result if inspect.isawaitable(result) else result
+
+
+def source_hash(name: str) -> str:
+    """Hash of the source of the module in `python:module:factory`, so that edited code is another agent.
+
+    Only that module's own file counts, not what it imports.
+
+    Raises
+    ------
+    CallError
+        `setup`: the module cannot be imported, or has no source file.
+    """
+    module = _load(name.split(":")[1], name)
+    path = getattr(module, "__file__", None)
+    if path is None or not os.path.isfile(path):
+        raise CallError("setup", f"{name}: {module.__name__} has no source file")
+    with open(path, "rb") as f:
+        return hashlib.blake2b(f.read(), digest_size=6).hexdigest()
 
 
 def _load(module: str, name: str) -> ModuleType:

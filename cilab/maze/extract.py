@@ -168,7 +168,7 @@ _HERE = re.compile(
     rf"moved to|to)\b[^{_P}?]{{0,12}}({_PLACE})"
     rf"|\b(?:reached|arrived at|moved to|from|position:?|executed:?)\W{{1,4}}({_PLACE})"
 )
-_AGAIN = _words("again once another next then further continue keep")
+_AGAIN = _words("again once more another next then further continue keep")
 _CLAUSE = re.compile(r"(?<=[.!?;])(?<!\d\.)[\s*_]+|\n+|(?<=[a-z\ue002]),? (?=but |however|although )")
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\ue000-\ue002]")
 
@@ -674,6 +674,10 @@ _FILLER = re.compile(
 )
 
 
+# 'Start (3,6), goal (6,2). Route: (3,6) ...': what was named before the heading is no part of the route.
+_HEADING = re.compile(r"\b(?:route|path|moves|solution|answer|steps|sequence)\b[^:\n]{0,30}:\W*$", re.IGNORECASE)
+
+
 def extract_solo(answer: str) -> Extraction:
     """The route that an agent alone gives: the last list of three or more moves in its answer.
 
@@ -683,7 +687,8 @@ def extract_solo(answer: str) -> Extraction:
     groups: list[list[Found]] = []
     for item in find_tokens(text):
         gap = text[groups[-1][-1].end : item.start] if groups else None
-        if gap is not None and len(gap) <= 90 and "\n\n\n" not in gap and _FILLER.fullmatch(gap):
+        joined = gap is not None and len(gap) <= 90 and "\n\n\n" not in gap and not _HEADING.search(gap)
+        if joined and _FILLER.fullmatch(gap):
             groups[-1].append(item)
         else:
             groups.append([item])

@@ -105,6 +105,8 @@ class MazeBlock(Strict):
     grader: str = RULES
     grader_fallbacks: list[str] = []
     sampling: SamplingEntry = SamplingEntry()
+    #: Version of a user's own agent by its `python:` name; filled with the hash of its source when left out.
+    code: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _complete(self) -> MazeBlock:
@@ -124,6 +126,10 @@ class MazeBlock(Strict):
             entries += [e for pair in self.pairs for e in pair]
         names = {e.model for e in entries} | set(self.grader_fallbacks)
         return names if self.grader == RULES else names | {self.grader}
+
+    def with_code(self, versions: Mapping[str, str]) -> MazeBlock:
+        """The block with the versions of the user's own agents, those given in the block kept."""
+        return self.model_copy(update={"code": {**versions, **self.code}})
 
     def scaled(self, factor: float) -> MazeBlock:
         """The block with `count` mazes times `factor` (at least 1)."""
@@ -234,6 +240,9 @@ def _spec(
         settings["max_turns"] = block.max_turns
     if where.arm:
         settings["arm_text"] = where.arm.text
+    called = [name for name in (model.model, partner.model if partner else None, block.grader) if name in block.code]
+    if called:
+        settings["code"] = {name: block.code[name] for name in called}
     settings |= extra or {}
     sampling = {k: v for k, v in block.sampling.model_dump().items() if v is not None}
     hints = {"split": "public", "maze_size": m.size, "wall_density": m.density, "path_length": where.maze.path_length}

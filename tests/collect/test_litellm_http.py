@@ -100,7 +100,7 @@ EXPECTED = {
     "bad_request": "bad_request",
     "context_400": "context_overflow",
     "401": "auth",
-    "403": "auth",
+    "403": "forbidden",
     "404": "not_found",
     "surrogates": "ok",
     "long": "ok",

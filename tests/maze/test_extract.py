@@ -352,3 +352,14 @@ def test_a_message_of_200_kilobytes_is_read_in_seconds(text):
     read_message(text)
     extract_solo(text)
     assert time.process_time() - began < 30
+
+
+def test_a_heading_before_the_route_parts_it_from_what_was_named_before():
+    answer = "The start @ is at (3,6) and the goal * is at (6,2).\n\nRoute: (3,6) → (4,6) → (5,6)"
+    assert extract_solo(answer).moves == ("(3,6)", "(4,6)", "(5,6)")
+
+
+def test_once_more_is_another_step_in_the_same_direction():
+    talk = ["Let's move right.", "Agreed. I propose that we move right once more.", "Agreed. Next, down.", "Yes."]
+    messages = [{"seat": str(k % 2 + 1), "content": text} for k, text in enumerate(talk)]
+    assert extract_pair(messages).moves == ("right", "right", "down")

@@ -1,0 +1,154 @@
+"""Studies through `cilab.run`: forecast, own agents, routes, labels, status."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import cilab
+from cilab import run as runs
+from cilab import store
+from cilab.collect.litellm_model import LiteLLMModel
+from cilab.errors import StudyError
+
+MAZES = "mazes: {count: 2}"
+
+
+def write(folder, text, name="s.yaml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def study(folder, models, extra="", **block):
+    lines = "\n".join(f"    {k}: {v}" for k, v in ({"models": models, "mazes": "{count: 2}"} | block).items())
+    return write(folder, f"name: s\n{extra}\nblocks:\n  - benchmark: maze\n{lines}\n")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_study_runs_into_its_own_folder_and_a_second_call_has_nothing_to_do(tmp_path):
+    path = study(tmp_path, "[sim/strong]")
+    first = cilab.run_study(path, show_progress=False)
+    assert (first.exit_code, first.progress.ok, first.progress.usd) == (0, 6, 0.0)
+    again = cilab.run_study(path, show_progress=False)
+    assert (again.progress.calls, again.progress.stored) == (0, 6)
+    opened = cilab.open("data/studies/s")
+    assert opened.simulated and opened.runs.collect()["study"].unique().to_list() == ["s (simulated)"]
+
+
+def test_the_forecast_names_the_runs_that_are_then_stored(tmp_path):
+    path = study(tmp_path, "[sim/weak]")
+    planned = cilab.forecast(path)
+    assert planned.finished == 0 and planned.calls[0] <= planned.calls[1] <= planned.calls[2]
+    cilab.run_study(path, show_progress=False)
+    assert set(planned.run_ids) == set(cilab.open("data/studies/s").runs.collect()["run_id"])
+    left = cilab.forecast(path)
+    assert (left.finished, left.calls) == (6, (0.0, 0.0, 0.0))
+
+
+def test_the_calls_made_lie_within_the_forecast(tmp_path):
+    path = study(tmp_path, "[sim/medium, sim/weak]", pairs="all")
+    planned = cilab.forecast(path)
+    made = cilab.run_study(path, show_progress=False).progress.calls
+    assert planned.calls[0] <= made <= planned.calls[2]
+
+
+def test_an_unpriced_model_is_named_and_not_counted_as_free(tmp_path):
+    path = study(tmp_path, "[openrouter/nobody/knows, gpt-4.1]")
+    planned = cilab.forecast(path)
+    assert planned.unpriced == ("openrouter/nobody/knows",)
+    priced = next(m for m in planned.by_model if m["model"] == "gpt-4.1")
+    assert planned.usd == priced["usd"] and priced["usd"][1] > 0
+
+
+def test_a_price_of_the_study_overrides_the_list(tmp_path):
+    extra = "models: {gpt-4.1: {price: {input: 1000, output: 0}}}"
+    planned = cilab.forecast(study(tmp_path, "[gpt-4.1]", extra))
+    assert planned.usd[1] == pytest.approx(planned.tokens_in[1] / 1000)
+
+
+def test_a_plain_name_is_reached_as_the_registry_says_and_a_provider_string_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    loaded = runs.load_study(study(tmp_path, "[gpt-4.1]", "models: {mine: {route: openai/x, api_base: 'http://h'}}"))
+    resolve = runs.resolver(loaded, {})
+    assert isinstance(resolve("gpt-4.1"), LiteLLMModel)
+    assert resolve("gpt-4.1").name == "openai/gpt-4.1"
+    assert resolve("azure/gpt-4.1").name == "azure/gpt-4.1"
+    assert resolve("mine").name == "openai/x"
+
+
+def test_edited_code_of_an_own_agent_gives_new_runs_and_keeps_the_old(tmp_path):
+    agent = "def make():\n    return answer\n\ndef answer(messages):\n    return 'I go right. ACTI!'\n"
+    write(tmp_path, agent, "own_agent_under_test.py")
+    path = study(tmp_path, '["python:own_agent_under_test:make"]', versions="[solo_full]")
+    first = cilab.run_study(path, show_progress=False)
+    write(tmp_path, agent.replace("right", "down"), "own_agent_under_test.py")
+    second = cilab.run_study(path, show_progress=False)
+    assert (first.progress.ok, second.progress.ok) == (2, 2)
+    assert cilab.open("data/studies/s").runs.collect().height == 4
+
+
+def test_a_version_given_for_own_code_keeps_its_runs(tmp_path):
+    write(tmp_path, "def answer(messages):\n    return 'x'\n", "own_agent_versioned.py")
+    code = '{"python:own_agent_versioned:answer": v1}'
+    path = study(tmp_path, '["python:own_agent_versioned:answer"]', versions="[solo_full]", code=code)
+    before = cilab.forecast(path).run_ids
+    write(tmp_path, "def answer(messages):\n    return 'x'  # a remark\n", "own_agent_versioned.py")
+    assert cilab.forecast(path).run_ids == before
+
+
+def test_an_own_agent_that_is_not_there_is_one_clear_line(tmp_path):
+    with pytest.raises(StudyError, match="there is no module no_such_agent"):
+        cilab.forecast(study(tmp_path, '["python:no_such_agent:make"]'))
+
+
+def test_relays_continue_stored_pairs_and_pay_only_for_what_comes_after(tmp_path):
+    text = study(
+        tmp_path, "[sim/weak]", versions="[pair, relay]", relay="[{strong: sim/strong, weak: sim/weak, k: [2]}]"
+    )
+    cilab.run_study(text, show_progress=False)
+    opened = cilab.open("data/studies/s")
+    table = opened.runs.collect()
+    relays = table.filter(pl.col("version") == "relay")
+    assert relays.height == 4 and set(relays["prefix_run_id"]) <= set(table["run_id"])
+    messages, calls = opened.messages.collect(), opened.calls.collect()
+    for relay in relays.iter_rows(named=True):
+        said = _said(messages, relay["run_id"])
+        assert said[:2] == _said(messages, relay["prefix_run_id"])[:2]
+        assert calls.filter(pl.col("run_id") == relay["run_id"]).height == len(said) - 2
+
+
+def _said(messages, run_id):
+    rows = messages.filter((pl.col("run_id") == run_id) & (pl.col("seat_kind") == "under_test")).sort("index")
+    return rows["content"].to_list()
+
+
+def test_an_edited_study_keeps_its_earlier_text_and_rows(tmp_path):
+    path = study(tmp_path, "[sim/strong]", versions="[solo_full]")
+    cilab.run_study(path, show_progress=False)
+    before = (tmp_path / "data/studies/s/study.yaml").read_text()
+    study(tmp_path, "[sim/strong]", versions="[solo_full]", critic="false")
+    cilab.run_study(path, show_progress=False)
+    kept = list((tmp_path / "data/studies/s").glob("study-*.yaml"))
+    assert [p.read_text() for p in kept] == [before]
+    assert cilab.open("data/studies/s").runs.collect().height == 4
+
+
+def test_status_counts_what_is_there(tmp_path):
+    path = study(tmp_path, "[sim/strong]")
+    cilab.run_study(path, limit=4, show_progress=False)
+    found = cilab.status("data/studies/s")
+    assert (found["finished"], found["planned"], found["by_status"], found["usd"]) == (4, 4, {"ok": 4}, 0.0)
+
+
+def test_a_merged_data_set_has_no_doubles_since_the_same_run_has_the_same_id(tmp_path):
+    path = study(tmp_path, "[sim/strong]")
+    cilab.run_study(path, out="a", show_progress=False)
+    cilab.run_study(path, out="b", show_progress=False)
+    a, b = (store.open_study(f).runs.collect().sort("run_id") for f in ("a", "b"))
+    assert a["run_id"].to_list() == b["run_id"].to_list()
+    assert a["weighted_outcome"].to_list() == b["weighted_outcome"].to_list()
