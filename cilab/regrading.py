@@ -33,6 +33,8 @@ from cilab.run import check_ready, drive, load_study, model_policy, resolver
 TEMPERATURE = 0.5
 _MAX_TOKENS = 4096
 _CHUNK = 256
+#: Shuffles of a rollout's moves for its chance floor.
+_CHANCE_DRAWS = 40
 _PAIRED = ("pair", "relay")
 
 _Look = Callable[[Maze, Sequence[Mapping[str, Any]], str, Seats, Any, Sampling], Awaitable[list[dict[str, Any]]]]
@@ -66,9 +68,10 @@ def regrade(
     Returns
     -------
     Summary
-        Rows of `annotations` have agent 0 and the features weighted_outcome, success, n_valid, split_up,
-        scheme (its name in `text`) and grade_prompt (the prompts' hash in `text`). An answer that could not
-        be read leaves nulls.
+        Rows of `annotations` have agent 0 and the features weighted_outcome, success, n_valid, split_up;
+        chance_weighted_outcome and chance_success (the same moves shuffled, graded alike: the chance floor);
+        scheme (its name in `text`) and grade_prompt (the prompts' hash in `text`). An answer that could not be
+        read leaves nulls.
 
     Raises
     ------
@@ -107,15 +110,20 @@ async def _grade(
 ) -> list[dict[str, Any]]:
     if model is None:
         verdict, text = grading.grade_by_rules(maze, messages, version), ""
+        moves = grading.extract(messages, version).moves
     else:
         verdict, text = await grading.grade_with_model(model, maze, messages, version, sampling)
+        moves = () if verdict is None else grading.parse_grader_answer(text).moves
     if verdict is None:
         return [{"agent": 0, "feature": f, "value": None, "text": text} for f in ("weighted_outcome", "success")]
+    chance = grading.route_chance_floor(maze, moves, draws=_CHANCE_DRAWS, seed=sampling.seed or 0)
     values = {
         "weighted_outcome": verdict.weighted_outcome,
         "success": float(verdict.success),
         "n_valid": float(verdict.n_valid),
         "split_up": float(verdict.split_up),
+        "chance_weighted_outcome": chance[0],
+        "chance_success": chance[1],
     }
     rows = [{"agent": 0, "feature": f, "value": v, "text": ""} for f, v in values.items()]
     return [*rows, {"agent": 0, "feature": "scheme", "value": None, "text": verdict.scheme}]

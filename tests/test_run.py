@@ -152,3 +152,17 @@ def test_a_merged_data_set_has_no_doubles_since_the_same_run_has_the_same_id(tmp
     a, b = (store.open_study(f).runs.collect().sort("run_id") for f in ("a", "b"))
     assert a["run_id"].to_list() == b["run_id"].to_list()
     assert a["weighted_outcome"].to_list() == b["weighted_outcome"].to_list()
+
+
+def test_the_gap_shows_the_chance_floor_once_it_was_computed(tmp_path):
+    path = study(tmp_path, "[sim/strong, sim/weak]", mazes="{count: 6}")
+    cilab.run_study(path, show_progress=False)
+    opened = cilab.open("data/studies/s")
+    assert cilab.gap(opened).chance_floor is None
+    cilab.regrade("data/studies/s", grader="rules", show_progress=False)
+    result = cilab.gap(opened)
+    chance = opened.annotations.filter(pl.col("feature") == "chance_weighted_outcome").collect()["value"]
+    assert result.chance_n == chance.len() == result.n_used
+    assert result.chance_floor == pytest.approx(chance.mean()) and -0.2 < result.chance_floor < 0.2
+    assert "Chance floor" in result.caption
+    assert "Chance floor" in {text.get_text() for text in result.plot().get_legend().get_texts()}

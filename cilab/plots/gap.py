@@ -103,11 +103,13 @@ def _draw_frame(ax: Axes, result: GapResult) -> None:
     ax.grid(axis="x")
     if low < -0.05:
         ax.axvline(0, color="#808080", lw=0.8, zorder=1)
+    if result.chance_floor is not None:
+        ax.axvline(result.chance_floor, color="#404040", lw=0.9, ls=(0, (1, 2)), zorder=1, label="Chance floor")
     mazes = result.parameters["maze_size"], result.parameters["wall_density"]
     where = [f"{mazes[0]}×{mazes[0]} mazes"] if mazes[0] is not None else []
     where += [f"wall density {mazes[1]:.2f}"] if mazes[1] is not None else []
     ax.set_xlabel("\n".join(part for part in (OUTCOMES[result.parameters["outcome"]], ", ".join(where)) if part))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=3)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=4)
     ax.set_title("Collaboration gap", loc="left", pad=21)
     style.mark_simulated(ax, result, result.rows, y=21)
 

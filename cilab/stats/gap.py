@@ -68,9 +68,14 @@ class GapResult(Result):
     gaps : one row per model, same order: `degradation` = solo full - solo distributed, `gap` = solo distributed -
         pair (both positive when performance drops), each with `_se`, `_lo`, `_hi` and `_reported`: True where the
         intervals of the two means separate in the direction of a drop, null where one of them is missing.
+    chance_floor : mean outcome of the same moves in random order, graded alike, over the `chance_n` used rollouts that
+        have it (`cilab regrade DATA --with rules` computes it). The best of many schemes counts, so it lies above 0.
+        None where no rollout has it.
     """
 
     gaps: pl.DataFrame
+    chance_floor: float | None = None
+    chance_n: int = 0
 
     figure: ClassVar[str | None] = "gap"
     title: ClassVar[str] = "Collaboration gap"
@@ -170,6 +175,7 @@ def gap(
     if used.height == 0:
         raise TableError(f"runs: no scored solo or same-model pair rollout of a maze; left out: {_listed(left_out)}")
     table, gaps = _estimate(cells, ci_level)
+    floor, floor_n = _chance(runs, used, outcome)
     return GapResult(
         table=table,
         gaps=gaps,
@@ -183,7 +189,9 @@ def gap(
             "models": None if models is None else sorted(models),
             "ci_level": ci_level,
         },
-        caption=_caption(outcome, mazes, ci_level),
+        caption=_caption(outcome, mazes, ci_level) + _chance_words(floor, floor_n),
+        chance_floor=floor,
+        chance_n=floor_n,
     )
 
 
@@ -388,6 +396,20 @@ def _caption(outcome: str, mazes: tuple[int | None, float | None], ci_level: flo
         f"Degradation: full map to distributed map. Collaboration gap: distributed map to pair. "
         f"* the two {level} intervals separate."
     )
+
+
+def _chance(data: Any, used: pl.DataFrame, outcome: str) -> tuple[float | None, int]:
+    """(mean, number) of the chance outcomes stored for the used rollouts; a study's only, each rollout once."""
+    notes = getattr(data, "annotations", None)
+    if not isinstance(notes, pl.LazyFrame):
+        return None, 0
+    wanted = (pl.col("feature") == f"chance_{outcome}") & pl.col("run_id").is_in(used["run_id"].to_list())
+    values = notes.filter(wanted).group_by("run_id").agg(pl.col("value").mean()).collect()["value"].drop_nulls()
+    return (float(math.fsum(sorted(values)) / values.len()), values.len()) if values.len() else (None, 0)
+
+
+def _chance_words(floor: float | None, n: int) -> str:
+    return "" if floor is None else f" Chance floor (moves in random order): {_two(floor)} over {n:,} rollouts."
 
 
 def _mean_text(cell: dict[str, Any] | None) -> str:
