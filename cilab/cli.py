@@ -46,7 +46,10 @@ def _say(text: str) -> None:
 
 
 @app.command()
-def quickstart(out: Out = None) -> None:
+def quickstart(
+    out: Out = None,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a screen.")] = True,
+) -> None:
     """Play a small study on the embedded models and render its report. No key, no network."""
     from cilab.quickstart import quickstart as start
 
@@ -55,7 +58,12 @@ def quickstart(out: Out = None) -> None:
         _say(f"left out: the small real model ({made.left_out})")
     code = _tell(made.summary, made.data)
     print(f"data    {made.data}")
-    print(f"report  {made.report.resolve()}")
+    if made.report is not None:
+        print(f"report  {made.report.resolve()}")
+    if show and _has_screen():
+        import webbrowser
+
+        webbrowser.open(made.report.resolve().as_uri())
     raise typer.Exit(code)
 
 
@@ -260,6 +268,12 @@ def _forecast_text(f: Any) -> str:
     return "\n".join(lines)
 
 
+def _has_screen() -> bool:
+    """A person at a desktop: a text browser in a terminal, or a browser in a script, would be in the way."""
+    desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.stdout.isatty() and bool(desktop)
+
+
 def _params(pairs: list[str]) -> dict[str, Any]:
     import yaml
 
@@ -280,6 +294,13 @@ def _print_table(answer: Any) -> None:
         print(answer)
 
 
+def _usage(e: typer.TyperException) -> str:
+    """A wrong option or command in one line; the whole help where nothing was asked."""
+    text = e.format_message()
+    command = getattr(getattr(e, "ctx", None), "command_path", "cilab")
+    return text if "\n" in text else f"cilab: {text.rstrip('.')}. See {command} --help."
+
+
 def main() -> None:
     """The `cilab` command."""
 
@@ -288,7 +309,12 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code or 0)
+    except typer.TyperException as e:
+        _say(_usage(e))
+        sys.exit(e.exit_code)
     except CilabError as e:
         _say(f"cilab: {e}")
         sys.exit(e.exit_code)

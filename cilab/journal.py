@@ -1,7 +1,7 @@
 """The SQLite journal of a study's folder: what has arrived and is not in Parquet yet.
 
-May import `cilab.errors`. Knows nothing of models or benchmarks: it keeps completions (answers that
-were received inside unfinished jobs) and finished jobs (rows for the tables, as JSON).
+May import `cilab.tables` (for valid text) and `cilab.errors`. Knows nothing of models or benchmarks: it keeps
+completions (answers that were received inside unfinished jobs) and finished jobs (rows for the tables, as JSON).
 
 What is durable when
     A completion or a finished job is on disk (WAL, synchronous=FULL) when
@@ -18,7 +18,9 @@ import asyncio
 import contextlib
 import os
 import queue
+import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +29,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from cilab.errors import StoreError
+from cilab.tables import valid_text
 
 JOURNAL_NAME = "journal.sqlite"
 #: Layout version of the journal. A newer one is refused.
@@ -45,15 +48,40 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 """
 
 
-def _explain(e: sqlite3.Error, path: Path) -> StoreError:
-    text = str(e).lower()
+def _explain(e: Exception, path: Path) -> StoreError:
+    text = (str(e) or type(e).__name__).splitlines()[0].lower()
     if "full" in text or "no space" in text:
         return StoreError(f"{path}: the disk is full. Free some space and run the same command again: it continues.")
     if "readonly" in text or "read-only" in text or "unable to open" in text:
         return StoreError(f"{path}: cannot be written (read-only folder?). Choose another folder with --out.")
     if "not a database" in text or "malformed" in text:
-        return StoreError(f"{path}: is damaged ({e}). Move it away; what is in tables/ stays readable.")
+        return _damaged(e, path)
     return StoreError(f"{path}: {e}")
+
+
+def _damaged(e: Exception, path: Path) -> StoreError:
+    return StoreError(f"{path}: is damaged ({e}). Move it away; what is in tables/ stays readable.")
+
+
+def _cannot_read(e: Exception, path: Path) -> StoreError:
+    if "unable to open" in str(e) or isinstance(e, OSError):
+        return StoreError(f"{path}: cannot be read ({e}). Check who may read the folder.")
+    return _explain(e, path)
+
+
+def _to_blob(value: Any) -> bytes:
+    """JSON; a lone surrogate, which no file can hold, becomes U+FFFD."""
+    try:
+        return to_json(value)
+    except ValueError:
+        return to_json(valid_text(value))
+
+
+def _from_blob(blob: bytes | str, path: Path) -> Any:
+    try:
+        return from_json(blob)
+    except ValueError as e:
+        raise _damaged(e, path) from None
 
 
 def _check_version(db: sqlite3.Connection, path: Path) -> int:
@@ -94,9 +122,13 @@ class FolderLock:
             ) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as e:
             holder = os.read(fd, 64).decode(errors="replace").strip() or "unknown"
             os.close(fd)
+            if not isinstance(e, BlockingIOError):
+                raise StoreError(
+                    f"{self.path}: this file system gives no locks ({e.strerror}). Choose another folder with --out."
+                ) from None
             raise StoreError(
                 f"{self.path.parent}: another process (pid {holder}) is writing here. "
                 "Wait for it, stop it, or choose another folder with --out."
@@ -135,32 +167,40 @@ class Journal:
         self._lock.acquire()
         self._queue: queue.SimpleQueue[tuple[_Statements, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._failed: StoreError | None = None
+        self._closed = False
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            version = _check_version(self._db, self.path)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            if version == 0:
-                self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={JOURNAL_VERSION}; COMMIT;")
-        except sqlite3.Error as e:
-            self._lock.release()
-            raise _explain(e, self.path) from None
-        except StoreError:
+            self._db = self._open()
+        except BaseException:
             self._lock.release()
             raise
         self._thread = threading.Thread(target=self._write_loop, name="cilab-journal", daemon=True)
         self._thread.start()
 
+    def _open(self) -> sqlite3.Connection:
+        db = None
+        try:
+            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            version = _check_version(db, self.path)
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+            if version == 0:
+                db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={JOURNAL_VERSION}; COMMIT;")
+            return db
+        except (sqlite3.Error, StoreError) as e:
+            if db is not None:
+                db.close()
+            raise (e if isinstance(e, StoreError) else _explain(e, self.path)) from None
+
     # -- writing: each returns when the rows are on disk ----------------------------------------------
 
     async def put_completion(self, job: str, purpose: str, seat: str, n: int, request: str, payload: Any) -> None:
         """Keep an answer that was received. `payload` is JSON-able."""
-        row = (job, purpose, seat, n, request, to_json(payload))
+        row = (job, purpose, seat, n, request, _to_blob(payload))
         await self._submit([("INSERT OR REPLACE INTO completions VALUES (?,?,?,?,?,?)", [row])])
 
     async def finish(self, job: str, status: str, payload: Any) -> None:
         """Keep a finished job's rows. Its completions go, unless it ended in an error."""
-        statements = [("INSERT OR REPLACE INTO finished VALUES (?,?,?)", [(job, status, to_json(payload))])]
+        statements = [("INSERT OR REPLACE INTO finished VALUES (?,?,?)", [(job, status, _to_blob(payload))])]
         if status != "error":
             statements.append(("DELETE FROM completions WHERE job = ?", [(job,)]))
         await self._submit(statements)
@@ -171,7 +211,7 @@ class Journal:
 
     async def set_meta(self, values: Mapping[str, Any]) -> None:
         """Small facts about the study (planned runs, spent USD) for `status`."""
-        rows = [(k, to_json(v).decode()) for k, v in values.items()]
+        rows = [(k, _to_blob(v).decode()) for k, v in values.items()]
         await self._submit([("INSERT OR REPLACE INTO meta VALUES (?,?)", rows)])
 
     # -- reading -------------------------------------------------------------------------------------
@@ -179,7 +219,7 @@ class Journal:
     def completions(self, job: str) -> dict[tuple[str, str, int], tuple[str, Any]]:
         """(purpose, seat, n) -> (request hash, payload) of an unfinished job."""
         rows = self._select("SELECT purpose, seat, n, request, payload FROM completions WHERE job = ?", (job,))
-        return {(p, s, n): (r, from_json(b)) for p, s, n, r, b in rows}
+        return {(p, s, n): (r, _from_blob(b, self.path)) for p, s, n, r, b in rows}
 
     def unfinished(self) -> set[str]:
         """Jobs with received completions that are not finished."""
@@ -189,12 +229,12 @@ class Journal:
         """(job, status, payload) of finished jobs still here; those with an error only when asked for."""
         where = "" if errors else " WHERE status != 'error'"
         for job, status, blob in self._select(f"SELECT job, status, payload FROM finished{where} ORDER BY job", ()):
-            yield job, status, from_json(blob)
+            yield job, status, _from_blob(blob, self.path)
 
     def finished_payload(self, job: str) -> Any | None:
         """The rows of one finished job, or None."""
         for (blob,) in self._select("SELECT payload FROM finished WHERE job = ?", (job,)):
-            return from_json(blob)
+            return _from_blob(blob, self.path)
         return None
 
     def _select(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -209,8 +249,8 @@ class Journal:
 
     def _submit(self, statements: _Statements) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._failed:
-            done.set_exception(self._failed)
+        if self._failed or self._closed:
+            done.set_exception(self._failed or StoreError(f"{self.path}: is closed"))
         else:
             self._queue.put((statements, done))
         return done
@@ -236,7 +276,7 @@ class Journal:
                     for sql, rows in statements:
                         self._db.executemany(sql, rows)
                 self._db.execute("COMMIT")
-            except sqlite3.Error as e:
+            except Exception as e:  # whatever it is: this thread must live, or every caller waits for ever
                 with contextlib.suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
                 # Nothing after a failed commit may pretend to be durable: the journal stays failed.
@@ -248,6 +288,9 @@ class Journal:
 
     def close(self) -> None:
         """Write what is queued, shrink the file when it is empty, release the folder."""
+        if self._closed:
+            return
+        self._closed = True
         self._queue.put(None)
         self._thread.join()
         with contextlib.suppress(sqlite3.Error):
@@ -264,22 +307,47 @@ class Journal:
 
 @contextlib.contextmanager
 def _reading(folder: Path) -> Iterator[sqlite3.Connection | None]:
+    """The journal of a folder for reading; None where there is none, or none that was begun."""
     path = folder / JOURNAL_NAME
-    if not path.exists():
-        yield None
-        return
-    db = None
+    with contextlib.ExitStack() as stack:
+        try:
+            if not path.exists():
+                yield None
+                return
+            db = stack.enter_context(_opened(path, stack))
+            yield db if _check_version(db, path) else None  # 0: its process has not come to the first row yet
+        except (sqlite3.Error, OSError) as e:
+            raise _cannot_read(e, path) from None
+
+
+def _opened(path: Path, stack: contextlib.ExitStack) -> contextlib.closing[sqlite3.Connection]:
+    """A connection that writes nothing into the folder, also where the folder cannot be written.
+
+    SQLite reads a WAL journal through its -shm file. Without one, in a folder that cannot be written, it
+    reads a journal without a WAL as it is, and else a copy.
+    """
     try:
-        # A folder that cannot be written has no room for SQLite's -shm file: read the file as it is.
-        mode = "mode=ro" if os.access(folder, os.W_OK) else "immutable=1"
-        db = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)
-        _check_version(db, path)
-        yield db
-    except sqlite3.Error as e:
-        raise _explain(e, path) from None
-    finally:
-        if db is not None:
-            db.close()
+        return _connected(path, "mode=ro")
+    except sqlite3.OperationalError:
+        if os.access(path.parent, os.W_OK):
+            raise
+    wal = path.with_name(f"{path.name}-wal")
+    if not wal.exists() or wal.stat().st_size == 0:
+        return _connected(path, "immutable=1")
+    copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cilab-"))) / path.name
+    shutil.copyfile(path, copy)
+    shutil.copyfile(wal, copy.with_name(wal.name))
+    return _connected(copy, "mode=rw")
+
+
+def _connected(path: Path, mode: str) -> contextlib.closing[sqlite3.Connection]:
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)
+    try:
+        db.execute("PRAGMA user_version").fetchone()  # opens the files, or fails
+    except sqlite3.Error:
+        db.close()
+        raise
+    return contextlib.closing(db)
 
 
 def read_finished(folder: Path) -> list[tuple[str, str, Any]]:
@@ -290,15 +358,17 @@ def read_finished(folder: Path) -> list[tuple[str, str, Any]]:
     with _reading(folder) as db:
         if db is None:
             return []
-        return [
-            (j, s, from_json(b)) for j, s, b in db.execute("SELECT job, status, payload FROM finished ORDER BY job")
-        ]
+        rows = db.execute("SELECT job, status, payload FROM finished ORDER BY job").fetchall()
+    return [(j, s, _from_blob(b, folder / JOURNAL_NAME)) for j, s, b in rows]
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """The small facts that the last session kept (see `Journal.set_meta`)."""
     with _reading(folder) as db:
-        return {} if db is None else {k: from_json(v) for k, v in db.execute("SELECT key, value FROM meta")}
+        if db is None:
+            return {}
+        rows = db.execute("SELECT key, value FROM meta").fetchall()
+    return {k: _from_blob(v, folder / JOURNAL_NAME) for k, v in rows}
 
 
 def count_unfinished(folder: Path) -> tuple[int, int]:
@@ -306,4 +376,5 @@ def count_unfinished(folder: Path) -> tuple[int, int]:
     with _reading(folder) as db:
         if db is None:
             return 0, 0
-        return db.execute("SELECT count(DISTINCT job), count(*) FROM completions").fetchone()
+        jobs, completions = db.execute("SELECT count(DISTINCT job), count(*) FROM completions").fetchone()
+        return jobs, completions

@@ -18,11 +18,11 @@ from cilab.run import STUDIES, load_study, run_loaded
 
 @dataclass(frozen=True)
 class Quickstart:
-    """What the quickstart made."""
+    """What the quickstart made; no report where it was stopped before its end."""
 
     summary: Summary
     data: Path
-    report: Path
+    report: Path | None
     left_out: str | None
 
 
@@ -43,8 +43,8 @@ def quickstart(out: Path | None = None, *, show_progress: bool = True) -> Quicks
     summary = run_loaded(study, out=data, show_progress=show_progress)
     # Free, by rules: the report then shows what moves in random order would get.
     regrade(data, grader="rules", show_progress=False)
-    rendered = render("maze_gap", data=data, params={})
-    return Quickstart(summary, data, rendered.html, left_out)
+    report = None if summary.stopped or summary.fatal else render("maze_gap", data=data, params={}).html
+    return Quickstart(summary, data, report, left_out)
 
 
 def _missing_local() -> str | None:

@@ -19,11 +19,11 @@ from cilab.collect import background
 from cilab.collect.engine import Engine, Job, Summary, rollout_job
 from cilab.collect.model import CallError, ChatModel
 from cilab.collect.models import resolve
-from cilab.collect.progress import display
+from cilab.collect.progress import Display, display
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.spec import Benchmark
 from cilab.collect.user_model import source_hash
-from cilab.errors import StoreError, StudyError, nearest
+from cilab.errors import CilabError, StoreError, StudyError, nearest
 from cilab.study import ModelSettings, Study, load
 
 #: Where studies live unless told otherwise, below the current folder.
@@ -73,7 +73,10 @@ def _check_name(study: Study, name: str, where: str) -> None:
     if name.startswith("sim/"):
         for benchmark, block in study.blocks:
             if name in block.model_names():
-                benchmark.simulated(name.removeprefix("sim/"))
+                try:
+                    benchmark.simulated(name.removeprefix("sim/"))
+                except CilabError as e:
+                    raise StudyError(f"{where}: {e}") from None
         return
     if name not in study.file.models and not _has_provider(name) and registry.lookup(name) is None:
         names = [*study.file.models, *registry.models()["model"].to_list()]
@@ -166,12 +169,10 @@ def run_loaded(
     """As `run_study`, for a study that was read already."""
     if limit is not None and limit < 1:
         raise StudyError(f"--limit {limit}: must be at least 1.")
+    _check_plan(study, gate, limit)
     resolve_one = resolver(study, _benchmark_of(study))
     models = {name: resolve_one(name) for name in sorted(study.model_names())}
     check_ready(models)
-    first = next(study.specs(gate=gate, limit=limit), None)
-    if first is None:
-        raise StudyError(f"study {study.file.name}: plans no rollout.")
     folder = prepare_folder(study, out)
     engine = Engine(
         folder,
@@ -188,6 +189,18 @@ def run_loaded(
     return drive(engine, jobs, show_progress)
 
 
+def _check_plan(study: Study, gate: bool, limit: int | None) -> None:
+    """Go through the whole plan before anything is written: a maze that cannot be made is bad input."""
+    try:
+        empty = not sum(1 for _ in study.specs(gate=gate, limit=limit))
+    except StudyError:
+        raise
+    except CilabError as e:
+        raise StudyError(f"study {study.file.name}: {e}") from None
+    if empty:
+        raise StudyError(f"study {study.file.name}: plans no rollout.")
+
+
 def check_ready(models: Mapping[str, ChatModel]) -> None:
     """Refuse before anything is played what cannot work: a missing key, a missing extra."""
     for name, model in models.items():
@@ -197,7 +210,8 @@ def check_ready(models: Mapping[str, ChatModel]) -> None:
         try:
             ready()
         except CallError as e:
-            raise StudyError(f"{name}: {e}") from None
+            text = str(e)
+            raise StudyError(text if text.startswith(name) else f"{name}: {text}") from None
 
 
 def model_policy(study: Study | None) -> dict[str, Any]:
@@ -219,40 +233,63 @@ def label(study: Study) -> str:
 
 
 def prepare_folder(study: Study, out: str | os.PathLike[str] | None) -> Path:
-    """Make the study's folder and keep the file as run; an edited file keeps its earlier versions beside it."""
+    """Make the study's folder and keep the file as run; an edited file keeps its earlier versions beside it.
+
+    Raises
+    ------
+    StoreError
+        The folder cannot be written, another process is writing to it, or its journal is newer or damaged:
+        nothing is written then.
+    """
     folder = Path(out) if out is not None else STUDIES / study.file.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise StoreError(f"{folder}: cannot be made ({e.strerror}). Choose another folder with --out.") from None
-    kept = folder / "study.yaml"
-    if kept.exists():
-        before = kept.read_text(encoding="utf-8")
-        if before == study.text:
-            return folder
-        mark = hashlib.blake2b(before.encode(), digest_size=4).hexdigest()
-        store.write_text(folder / f"study-{mark}.yaml", before)
-    store.write_text(kept, study.text)
+    lock = journal.FolderLock(folder)
+    lock.acquire()
+    try:
+        journal.count_unfinished(folder)
+        _keep_file(folder, study.text)
+    finally:
+        lock.release()
     return folder
 
 
+def _keep_file(folder: Path, text: str) -> None:
+    kept = folder / "study.yaml"
+    if kept.exists():
+        try:
+            before = kept.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            raise StoreError(f"{kept}: cannot be read ({e}). Move it away.") from None
+        if before == text:
+            return
+        mark = hashlib.blake2b(before.encode(), digest_size=4).hexdigest()
+        store.write_text(folder / f"study-{mark}.yaml", before)
+    store.write_text(kept, text)
+
+
 def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
-    """Run the engine on the background loop, show progress, and pass Ctrl-C on.
+    """Run the engine on the background loop, show progress once it is planned, and pass Ctrl-C on.
 
     The first Ctrl-C lets the calls in flight finish; the second gives them up. Both keep what arrived.
     """
     future = background.submit(engine.run(jobs))
-    view = display(show_progress)
+    view: Display | None = None
     pressed = 0
     try:
         while True:
             try:
                 summary = future.result(timeout=0.2)
-                break
+                view = view or display(show_progress)
+                return summary
             except FutureTimeout:
                 if future.done():
                     raise
-                view.update(engine.progress)
+                if engine.progress.planned:
+                    view = view or display(show_progress)
+                    view.update(engine.progress)
             except KeyboardInterrupt:
                 pressed += 1
                 if pressed == 1:
@@ -260,9 +297,9 @@ def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
                     engine.stop()
                 else:
                     engine.abort()
-        return summary
     finally:
-        view.close(engine.progress)
+        if view is not None:
+            view.close(engine.progress)
 
 
 # -- forecast ---------------------------------------------------------------------------------------------

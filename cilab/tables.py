@@ -6,7 +6,11 @@ what it moves against the schemas here.
 
 from __future__ import annotations
 
+import math
+import numbers
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 import polars as pl
@@ -59,6 +63,7 @@ class Column:
     doc : what the column holds, with its unit.
     allowed : the closed list of values, or None where any value of the type may stand.
     required : True where null is an error.
+    low, high : bounds of a number, both allowed; None for no bound.
     """
 
     name: str
@@ -66,6 +71,13 @@ class Column:
     doc: str
     allowed: tuple[str, ...] | None = None
     required: bool = False
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_fraction(self) -> bool:
+        """True where 1 is the whole, so that a percentage is a mistake."""
+        return self.high == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +103,12 @@ def _s(name: str, doc: str, allowed: tuple[str, ...] | None = None, required: bo
     return Column(name, pl.String, doc, allowed, required)
 
 
-def _i(name: str, doc: str, required: bool = False) -> Column:
-    return Column(name, pl.Int64, doc, None, required)
+def _i(name: str, doc: str, required: bool = False, low: int | None = 0) -> Column:
+    return Column(name, pl.Int64, doc, None, required, low)
 
 
-def _f(name: str, doc: str) -> Column:
-    return Column(name, pl.Float64, doc)
+def _f(name: str, doc: str, low: float | None = None, high: float | None = None) -> Column:
+    return Column(name, pl.Float64, doc, None, False, low, high)
 
 
 def _b(name: str, doc: str, required: bool = False) -> Column:
@@ -126,13 +138,13 @@ RUNS = Table(
         _s("ended", "Why the dialogue ended: completed, turn_cap, or the benchmark's own word."),
         _s("outcome", "The benchmark's short name of what came out."),
         Column("evidence", pl.List(pl.String), "What the check saw, from the closed list EVIDENCE.", EVIDENCE),
-        _f("score", "0 to 1, a fraction; null unless ok."),
+        _f("score", "0 to 1, a fraction; null unless ok.", 0, 1),
         _b("passed", "score = 1; null unless ok."),
-        _f("weighted_outcome", "(a - b) / a for mazes, at most 1, may be negative; null unless ok."),
+        _f("weighted_outcome", "(a - b) / a for mazes, at most 1, may be negative; null unless ok.", None, 1),
         _b("success", "The goal was reached; null unless ok."),
-        _f("joint_share", "Joint points as a fraction of the best deal; conflict tasks only."),
+        _f("joint_share", "Joint points as a fraction of the best deal; conflict tasks only.", 0, 1),
         _i("maze_size", "Cells along a side."),
-        _f("wall_density", "Walls as a fraction of cells asked for."),
+        _f("wall_density", "Walls as a fraction of cells asked for.", 0, 1),
         _i("path_length", "Shortest path from start to goal, in steps."),
         _i("relay_k", "Turns played before the swap."),
         _s("relay_kind", "primer or recovery.", ("primer", "recovery")),
@@ -144,9 +156,9 @@ RUNS = Table(
         _i("tokens_out", "Completion tokens of every seat, reasoning included; null when any is unknown."),
         _i("tokens_reasoning", "Reasoning tokens, part of tokens_out; null when not exposed."),
         _i("tokens_cached", "Cached prompt tokens, part of tokens_in; null when not exposed."),
-        _f("cost_usd", "Cost of the model under test, USD; null when a price is unknown."),
-        _f("cost_usd_team", "Cost of every call of the rollout, USD; null when a price is unknown."),
-        _f("seconds", "Wall time from the first call to the last, pauses between sessions left out."),
+        _f("cost_usd", "Cost of the model under test, USD; null when a price is unknown.", 0),
+        _f("cost_usd_team", "Cost of every call of the rollout, USD; null when a price is unknown.", 0),
+        _f("seconds", "Wall time from the first call to the last, pauses between sessions left out.", 0),
         Column("started_at", _UTC, "When the rollout started (UTC)."),
         Column("finished_at", _UTC, "When it finished (UTC)."),
         _s("spec_json", "The whole run spec as JSON."),
@@ -180,7 +192,7 @@ MESSAGES = Table(
         Column("delivered_to", pl.List(pl.String), "Seats that received it; empty when nobody did."),
         _i("tokens_in", "Prompt tokens of the call that made it."),
         _i("tokens_out", "Completion tokens of that call."),
-        _f("cost_usd", "Cost of that call, USD; null when unknown."),
+        _f("cost_usd", "Cost of that call, USD; null when unknown.", 0),
     ),
 )
 
@@ -207,8 +219,8 @@ CALLS = Table(
         _i("tokens_out", "Completion tokens, reasoning included."),
         _i("tokens_reasoning", "Reasoning tokens, part of tokens_out."),
         _i("tokens_cached", "Cached prompt tokens, part of tokens_in."),
-        _f("cost_usd", "Cost, USD; null when unknown."),
-        _f("latency_s", "Seconds from sending the successful (or last) request to its answer."),
+        _f("cost_usd", "Cost, USD; null when unknown.", 0),
+        _f("latency_s", "Seconds from sending the successful (or last) request to its answer.", 0),
         _i("retries", "Requests beyond the first."),
         _s("error", "The typed error with which the call ended; null for an answer."),
     ),
@@ -249,8 +261,8 @@ REVIEWS = Table(
     (
         _s("run_id", "The rollout.", required=True),
         _s("reviewer", "Who read it.", required=True),
-        _f("old_score", "Score before, 0 to 1."),
-        _f("new_score", "Score after, 0 to 1."),
+        _f("old_score", "Score before, 0 to 1.", 0, 1),
+        _f("new_score", "Score after, 0 to 1.", 0, 1),
         _s("reason", "Why."),
         Column("at", _UTC, "When (UTC)."),
     ),
@@ -294,9 +306,9 @@ MODELS = Table(
         _s("effort_lightest", "Lightest reasoning setting of its API."),
         _s("effort_high", "High reasoning setting used by the paper."),
         Column("released", pl.Date, "Release date, where known."),
-        _f("usd_per_mtok_in", "USD per million prompt tokens, where known."),
-        _f("usd_per_mtok_out", "USD per million completion tokens, where known."),
-        _f("usd_per_mtok_cached", "USD per million cached prompt tokens, where known."),
+        _f("usd_per_mtok_in", "USD per million prompt tokens, where known.", 0),
+        _f("usd_per_mtok_out", "USD per million completion tokens, where known.", 0),
+        _f("usd_per_mtok_cached", "USD per million cached prompt tokens, where known.", 0),
         _s("studies", "Published studies it appears in, separated by |."),
         _s("note", "What is uncertain."),
     ),
@@ -310,25 +322,118 @@ def empty(name: str) -> pl.DataFrame:
     return pl.DataFrame(schema=TABLES[name].schema)
 
 
-def frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
+#: Columns of the runs table that are null unless the status is ok.
+_SCORED = ("score", "passed", "weighted_outcome", "success", "joint_share")
+
+
+def valid_text(value: Any) -> Any:
+    """`value` with every string in it as valid UTF-8; a lone surrogate becomes U+FFFD, a pair is joined.
+
+    Goes into dicts, lists and tuples (which become lists); anything else comes back as it is.
+
+    >>> valid_text({"a": ["x" + chr(0xD800)]}) == {"a": ["x\ufffd"]}
+    True
+    """
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {valid_text(k): valid_text(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [valid_text(v) for v in value]
+    return value
+
+
+def frame(name: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Rows as a checked data frame of table `name`; columns that a row leaves out are null.
+
+    No value is cast to another type, except a whole number to a float. Lone surrogates in texts become U+FFFD.
 
     Raises
     ------
     TableError
-        A row has a column that the table does not, or a value of another type.
+        A row has a column that the table does not, or a value of another type; or as `check`.
     """
     table = TABLES[name]
-    known = set(table.names)
-    for row in rows:
-        if not known.issuperset(row):
-            stray = sorted(set(row) - known)
-            raise TableError(f"table {name}: no column named {', '.join(stray)}")
+    check_types(name, rows)
     try:
         df = pl.from_dicts(rows, schema=table.schema) if rows else empty(name)
-    except (pl.exceptions.PolarsError, TypeError, OverflowError) as e:
-        raise TableError(f"table {name}: {e}") from None
+    except UnicodeEncodeError:
+        df = pl.from_dicts(valid_text(rows), schema=table.schema)
+    except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError) as e:
+        raise TableError(f"table {name}: {_first_line(e)}") from None
     return check(name, df)
+
+
+def check_types(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a row with an unknown column or a value of another type than its column.
+
+    Polars would cast in silence: 1.5 to 1 in a column of whole numbers, a text to null in a list.
+
+    Raises
+    ------
+    TableError
+        Names the row (from 0), the column and the value.
+    """
+    known = _FITS[name]
+    for i, row in enumerate(rows):
+        for key, value in row.items():
+            fits = known.get(key)
+            if fits is None:
+                stray = sorted(str(k) for k in row if k not in known)
+                raise TableError(f"table {name}, row {i}: no column named {', '.join(stray)}")
+            if value is not None and not fits[1](value):
+                raise TableError(f"table {name}, row {i}: {key} is {_short(value)}, {fits[0]} is wanted")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_int(value: Any) -> bool:
+    # Exact types first: an abstract base class is slow to ask, and rows are many.
+    whole = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
+    return whole and -(2**63) <= value < 2**63
+
+
+def _is_float(value: Any) -> bool:
+    return type(value) is float or (isinstance(value, numbers.Real) and not isinstance(value, bool))
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+_KINDS: dict[Any, tuple[str, Any]] = {
+    pl.String: ("text", _is_text),
+    pl.Int64: ("a whole number of 64 bits", _is_int),
+    pl.Float64: ("a number", _is_float),
+    pl.Boolean: ("true or false", _is_bool),
+    pl.List: ("a list of texts", _is_texts),
+    pl.Datetime: ("a time with its zone", _is_time),
+    pl.Date: ("a date", _is_date),
+}
+_FITS = {t.name: {c.name: _KINDS[c.dtype.base_type()] for c in t.columns} for t in TABLES.values()}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+def _first_line(e: BaseException) -> str:
+    return (str(e).splitlines() or [type(e).__name__])[0]
 
 
 def check(name: str, df: pl.DataFrame) -> pl.DataFrame:
@@ -338,34 +443,59 @@ def check(name: str, df: pl.DataFrame) -> pl.DataFrame:
     ------
     TableError
         A column is missing, unknown or of another type; a required value is null; a value is outside
-        its closed list; a score lies outside 0..1 or a weighted outcome above 1.
+        its closed list or its bounds, or is NaN or infinite; a rollout that is not ok has a score.
     """
     table = TABLES[name]
-    problems = _schema_problems(table, df.schema)
+    problems = schema_problems(name, df.schema)
     if problems:
         raise TableError(f"table {name}: " + "; ".join(problems))
     if df.height == 0:
         return df
     for c in table.columns:
-        if c.required and df[c.name].null_count():
-            problems.append(f"{df[c.name].null_count()} rows without {c.name}")
-        if c.allowed is not None:
-            values = df[c.name].explode() if isinstance(c.dtype, pl.List) else df[c.name]
-            stray = values.drop_nulls().unique()
-            stray = stray.filter(~stray.is_in(list(c.allowed)))
-            if stray.len():
-                problems.append(f"{c.name} is {stray[0]!r}, not one of {', '.join(c.allowed)}")
+        problems += _value_problems(c, df[c.name])
     if name == "runs":
-        if ((df["score"] < 0) | (df["score"] > 1)).any():
-            problems.append("a score lies outside 0..1 (percentages must be divided by 100)")
-        if (df["weighted_outcome"] > 1).any():
-            problems.append("a weighted outcome is above 1")
+        problems += [
+            f"{column} of a rollout that is not ok must be null"
+            for column in _SCORED
+            if (df[column].is_not_null() & (df["status"] != "ok")).any()
+        ]
     if problems:
         raise TableError(f"table {name}: " + "; ".join(problems))
     return df
 
 
-def _schema_problems(table: Table, schema: pl.Schema) -> list[str]:
+def _value_problems(c: Column, values: pl.Series) -> list[str]:
+    if values.null_count():
+        if c.required:
+            return [f"{values.null_count()} rows without {c.name}"]
+        if values.null_count() == len(values):
+            return []
+    if c.allowed is not None:
+        words = values.explode() if isinstance(c.dtype, pl.List) else values
+        stray = words.drop_nulls().unique()
+        stray = stray.filter(~stray.is_in(list(c.allowed))).sort()
+        return [f"{c.name} is {stray[0]!r}, not one of {', '.join(c.allowed)}"] if stray.len() else []
+    if c.dtype == pl.Float64 and not values.is_finite().all():
+        odd = next(v for v in values if v is not None and not math.isfinite(v))
+        return [f"{c.name} is {odd}; what is not known is null"]
+    if c.low is not None or c.high is not None:
+        return _bound_problems(c, values)
+    return []
+
+
+def _bound_problems(c: Column, values: pl.Series) -> list[str]:
+    low, high = values.min(), values.max()
+    if c.high is not None and high > c.high:  # type: ignore[operator]
+        guess = " (percentages must be divided by 100)" if c.is_fraction and 1 < high <= 100 else ""  # type: ignore[operator]
+        return [f"{c.name} is {high}, above {c.high:g}{guess}"]
+    if c.low is not None and low < c.low:  # type: ignore[operator]
+        return [f"{c.name} is {low}, below {c.low:g}"]
+    return []
+
+
+def schema_problems(name: str, schema: Mapping[str, Any]) -> list[str]:
+    """What of a Polars schema does not fit table `name`, a phrase each; the order of columns does not matter."""
+    table = TABLES[name]
     problems = []
     missing = [c.name for c in table.columns if c.name not in schema]
     unknown = [n for n in schema if n not in table.names]

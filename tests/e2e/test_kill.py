@@ -1,0 +1,102 @@
+"""A simulated study under SIGKILL: at start-up, while it plans, plays, and writes a part. Nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+import cilab
+from cilab.journal import JOURNAL_NAME
+
+KILLS = 30
+COUNT = "select count(*) as n, count(distinct run_id) as ids from runs where status != 'error'"
+
+
+def finished(folder: Path) -> int:
+    """Finished rollouts as a user would count them; none before the folder holds a study."""
+    if not (folder / JOURNAL_NAME).exists() and not (folder / "tables").exists():
+        return 0
+    n, ids = cilab.query(COUNT, folder).row(0)
+    assert n == ids
+    assert cilab.status(folder)["finished"] >= n  # asked a moment later
+    return int(n)
+
+
+def written_since(path: Path, when_ns: int) -> bool:
+    try:
+        return path.stat().st_mtime_ns > when_ns
+    except FileNotFoundError:
+        return False
+
+
+def part_numbers(folder: Path) -> Counter[str]:
+    """Parts and temporary files by table."""
+    return Counter(p.parent.name for p in folder.glob("tables/*/*part-*"))
+
+
+def half_a_group(folder: Path) -> Callable[[], bool]:
+    """True from the moment on at which a table has a new part or a temporary file."""
+    before = part_numbers(folder)
+    return lambda: part_numbers(folder) != before
+
+
+@pytest.mark.slow
+def test_a_study_killed_at_thirty_moments_ends_as_one_that_ran_through(shell, root, rows, whole, until):
+    study = root / "studies" / "maze_sim.yaml"
+    planned = shell.run("run", study, "--dry-run", "--json").json["run_ids"]
+    through = shell.start("run", study, "--out", "through")
+    folder = shell.folder / "killed"
+    rng = random.Random(20261009)
+    kinds = ["start-up", "playing", "part"] * (KILLS // 3)
+    rng.shuffle(kinds)
+    least, met, halves = 0, Counter(), 0
+    for i, kind in enumerate(kinds):
+        wal, began, changed = folder / f"{JOURNAL_NAME}-wal", time.time_ns(), half_a_group(folder)
+        session = shell.start("run", study, "--out", folder)
+        if kind == "start-up":
+            time.sleep(rng.uniform(0.0, 1.6))
+        elif kind == "playing":
+            assert until(lambda wal=wal, began=began: written_since(wal, began), session)
+            time.sleep(rng.uniform(0.0, 1.2))
+            running = finished(folder)  # answers while it runs, and what it saw outlives the kill
+            assert running >= least
+            least = running
+        else:
+            assert until(changed, session, every_s=0.0)
+            time.sleep(rng.uniform(0.0, 0.02))
+        met[kind] += session.alive
+        session.kill()
+        parts = part_numbers(folder)
+        halves += len({parts[t] for t in ("runs", "messages", "calls")}) > 1
+        n = finished(folder)
+        assert n >= least, f"kill {i} ({kind}): {n} finished rollouts after {least}"
+        least = n
+        if i % 10 == 9:
+            told = shell.run("status", folder, "--json")
+            asked = shell.run("query", COUNT, "--data", folder, "--format", "json")
+            assert (told.code, asked.code) == (0, 0)
+            assert told.json["finished"] == asked.json[0]["n"] == n
+    print(f"killed while running: {dict(met)}; between the parts of one group: {halves}; {least} finished by then")
+    assert sum(met.values()) == KILLS, "each of the sessions was killed before its end"
+    assert 0 < least < len(planned)
+
+    assert shell.run("run", study, "--out", folder).code == 0
+    assert through.wait().code == 0
+    whole(folder, planned)
+    whole(shell.folder / "through", planned)
+    status = cilab.status(folder)
+    assert (status["missing"], status["interrupted_rollouts"], status["by_status"]) == (0, 0, {"ok": len(planned)})
+    for table, columns in (
+        ("runs", ("run_id", "status", "ended", "weighted_outcome", "success", "messages", "prefix_run_id")),
+        ("messages", ("run_id", "index", "seat", "content")),
+    ):
+        one, other = (
+            rows(shell.folder / name, table).select(columns).sort(columns[:2]) for name in ("killed", "through")
+        )
+        assert_frame_equal(one, other)
