@@ -108,7 +108,9 @@ def status(
         print(json.dumps(found))
         return
     print(f"study     {found['study']}")
-    print(f"finished  {found['finished']}" + ("" if found["planned"] is None else f" of {found['planned']}"))
+    planned = "" if found["planned"] is None else f" of {found['planned']}"
+    earlier = f", and {found['earlier']} of earlier plans" if found["earlier"] else ""
+    print(f"finished  {found['finished'] - found['earlier']}{planned}{earlier}")
     for name, n in sorted(found["by_status"].items()):
         print(f"  {name:<9} {n}")
     if found["kept_completions"]:

@@ -169,10 +169,9 @@ def run_loaded(
     """As `run_study`, for a study that was read already."""
     if limit is not None and limit < 1:
         raise StudyError(f"--limit {limit}: must be at least 1.")
-    _check_plan(study, gate, limit)
-    resolve_one = resolver(study, _benchmark_of(study))
-    models = {name: resolve_one(name) for name in sorted(study.model_names())}
-    check_ready(models)
+    for _ in study.specs(gate=gate, limit=limit):
+        pass  # the whole plan, before anything is written: a maze that cannot be made is bad input
+    models = _models(study)
     folder = prepare_folder(study, out)
     engine = Engine(
         folder,
@@ -189,16 +188,23 @@ def run_loaded(
     return drive(engine, jobs, show_progress)
 
 
-def _check_plan(study: Study, gate: bool, limit: int | None) -> None:
-    """Go through the whole plan before anything is written: a maze that cannot be made is bad input."""
-    try:
-        empty = not sum(1 for _ in study.specs(gate=gate, limit=limit))
-    except StudyError:
-        raise
-    except CilabError as e:
-        raise StudyError(f"study {study.file.name}: {e}") from None
-    if empty:
-        raise StudyError(f"study {study.file.name}: plans no rollout.")
+def _models(study: Study) -> dict[str, ChatModel]:
+    """Every model of a study, ready to be called.
+
+    Raises
+    ------
+    StudyError
+        Nothing goes by that name, or something that a model needs is missing on this machine.
+    """
+    resolve_one = resolver(study, _benchmark_of(study))
+    models = {}
+    for name in sorted(study.model_names()):
+        try:
+            models[name] = resolve_one(name)
+        except (CallError, CilabError) as e:
+            raise StudyError(f"{study.where}: {e}") from None
+    check_ready(models)
+    return models
 
 
 def check_ready(models: Mapping[str, ChatModel]) -> None:
@@ -411,7 +417,11 @@ def _cost(study: Study, name: str, tokens_in: float, tokens_out: float) -> float
 
 
 def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Counts of a study's folder, while it runs or afterwards: by status, unfinished, USD."""
+    """Counts of a study's folder, while it runs or afterwards: by status, unfinished, USD.
+
+    `finished` counts every finished rollout; `earlier` those of them that the last session did not plan,
+    since the study file was edited.
+    """
     study = store.open_study(folder)
     runs = study.runs.select("status", "cost_usd_team", "error").collect()
     counts = dict(runs.group_by("status").len().iter_rows())
@@ -419,12 +429,14 @@ def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
     jobs, completions = journal.count_unfinished(study.path)
     planned = meta.get("planned")
     finished = sum(n for s, n in counts.items() if s != "error")
+    earlier = meta.get("earlier", 0)
     return {
         "study": meta.get("study", study.name),
         "planned": planned,
         "finished": finished,
+        "earlier": earlier,
         "by_status": counts,
-        "missing": None if planned is None else max(0, planned - finished),
+        "missing": None if planned is None else max(0, planned - (finished - earlier)),
         "interrupted_rollouts": jobs,
         "kept_completions": completions,
         "usd": float(runs["cost_usd_team"].sum() or 0.0),

@@ -108,18 +108,18 @@ def _write_part(path: Path, df: pl.DataFrame, jobs: Sequence[str]) -> None:
     if jobs:
         meta["cilab_jobs"] = json.dumps(list(jobs))
     df = df.select(TABLES[path.parent.name].names)  # parts are read one after the other: one order of columns
-    arrow = df.to_arrow(compat_level=pl.CompatLevel.oldest()).replace_schema_metadata(meta)
-    with _renamed(path, "wb") as f:
-        pq.write_table(
-            arrow,
-            f,
-            compression="zstd",
-            compression_level=6,
-            use_dictionary=[c for c in df.columns if c not in _NO_DICTIONARY],
-            write_statistics=["run_id", "finished_at"] if "finished_at" in df.columns else ["run_id"],
-            store_schema=False,
-            data_page_version="2.0",
-        )
+    arrow = df.to_arrow(compat_level=pl.CompatLevel.oldest())
+    settings: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": 6,
+        "use_dictionary": [c for c in df.columns if c not in _NO_DICTIONARY],
+        "write_statistics": ["run_id", "finished_at"] if "finished_at" in df.columns else ["run_id"],
+        "store_schema": False,
+        "data_page_version": "2.0",
+    }
+    with _renamed(path, "wb") as f, pq.ParquetWriter(f, arrow.schema, **settings) as writer:
+        writer.write_table(arrow)
+        writer.add_key_value_metadata(meta)  # metadata of the schema is not written with store_schema=False
 
 
 @contextlib.contextmanager
@@ -239,15 +239,22 @@ def _scan(table: str, parts: list[Path]) -> pl.LazyFrame:
     return pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=TABLES[table].schema)
 
 
-def _collect(lazy: pl.LazyFrame) -> pl.DataFrame:
-    """Read what a question needs; a part that is damaged inside is one clear line."""
+def _collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
+    """Read what a question needs; a part of `folder` that is damaged inside is one clear line."""
     try:
         return lazy.collect()
     except (pl.exceptions.PolarsError, OSError) as e:
-        raise StoreError(
-            f"a part cannot be read ({(str(e).splitlines() or [''])[0]}). Find it with its folder's `tables/`, move it "
-            "and the parts of the same number away, then run the study again: only their rollouts are played again."
-        ) from None
+        raise _damaged(_unreadable(folder) or folder / "tables", e) from None
+
+
+def _unreadable(folder: Path) -> Path | None:
+    """The first part that cannot be read to its end."""
+    for path in sorted(folder.glob("tables/*/part-*.parquet")):
+        try:
+            pl.read_parquet(path)
+        except (pl.exceptions.PolarsError, OSError):
+            return path
+    return None
 
 
 def revive(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -282,7 +289,7 @@ def finished_jobs(folder: Path) -> set[str]:
 def _finished_in(folder: Path, committed: frozenset[int]) -> set[str]:
     parts = _parts(folder, "runs", committed)
     done = {job for path in parts for job in _footer(path).jobs}
-    done.update(_collect(_scan("runs", parts).select("run_id"))["run_id"].to_list())
+    done.update(_collect(_scan("runs", parts).select("run_id"), folder)["run_id"].to_list())
     return done
 
 
@@ -292,13 +299,13 @@ def run_states(folder: Path, run_ids: set[str]) -> dict[str, dict[str, Any]]:
         return {}
     runs = _scan("runs", _parts(folder, "runs", _committed(folder)))
     states = runs.select("run_id", "status", "passed").filter(pl.col("run_id").is_in(list(run_ids)))
-    return {r["run_id"]: r for r in _collect(states).iter_rows(named=True)}
+    return {r["run_id"]: r for r in _collect(states, folder).iter_rows(named=True)}
 
 
 def transcript(folder: Path, run_id: str) -> list[dict[str, Any]]:
     """Messages of one run in order, from Parquet; empty when it is not there."""
     messages = _scan("messages", _parts(folder, "messages", _committed(folder)))
-    return _collect(messages.filter(pl.col("run_id") == run_id).sort("index")).to_dicts()
+    return _collect(messages.filter(pl.col("run_id") == run_id).sort("index"), folder).to_dicts()
 
 
 def wire_messages(calls: pl.DataFrame, run_id: str, purpose: str, seat: str, index: int) -> dict[str, Any]:
@@ -465,18 +472,18 @@ class Study:
     def simulated(self) -> bool:
         """True when any seat of any finished run was a simulated agent."""
         seats = pl.col("model", "partner_model").fill_null("").str.contains("^sim[/:]")
-        return bool(_collect(self.runs.select(pl.any_horizontal(seats).any())).item())
+        return bool(_read(self, self.runs.select(pl.any_horizontal(seats).any())).item())
 
     @property
     def last_finished_at(self) -> datetime | None:
         """When the last run finished (UTC)."""
-        return _collect(self.runs.select(pl.col("finished_at").max())).item()
+        return _read(self, self.runs.select(pl.col("finished_at").max())).item()
 
     @property
     def data_hash(self) -> str:
         """12 hex digits over every run's id, status, outcomes and end; how the files are cut does not matter."""
         outcomes = ("outcome", "score", "passed", "weighted_outcome", "success", "joint_share")
-        runs = _collect(self.runs.select("run_id", "status", *outcomes, "finished_at").sort("run_id"))
+        runs = _read(self, self.runs.select("run_id", "status", *outcomes, "finished_at").sort("run_id"))
         return hashlib.blake2b(runs.write_csv().encode(), digest_size=6).hexdigest()
 
     def sql(self, query: str) -> pl.DataFrame:
@@ -491,12 +498,17 @@ class Study:
             return answer(query, lambda name: self.table(name).collect().to_arrow())
         # One instant for all tables, so that those of a join fit together while the study runs.
         snapshot = _Snapshot.of(self.path)
-        return answer(query, lambda name: _collect(self._table_of(snapshot, name)).to_arrow())
+        return answer(query, lambda name: _read(self, self._table_of(snapshot, name)).to_arrow())
 
     def _repr_html_(self) -> str:
         runs = self.runs.group_by("benchmark", "version", "status").len("runs").sort("benchmark", "version", "status")
         note = " (simulated agents)" if self.simulated else ""
-        return f"<b>study {html.escape(self.name)}</b>{note}{_collect(runs)._repr_html_()}"
+        return f"<b>study {html.escape(self.name)}</b>{note}{_read(self, runs)._repr_html_()}"
+
+
+def _read(study: Any, lazy: pl.LazyFrame) -> pl.DataFrame:
+    """Rows of a study, or of a data set in memory, which borrows its properties and has no folder."""
+    return _collect(lazy, study.path) if isinstance(study, Study) else lazy.collect()
 
 
 # -- questions in SQL -----------------------------------------------------------------------------------

@@ -230,8 +230,10 @@ class Engine:
         stored = store.finished_jobs(self.folder)
         planned: set[str] = set()
         self._required: set[str] = set()
+        self._plays = False
         for job in jobs():
             planned.add(job.id)
+            self._plays = self._plays or job.spec is not None
             if job.requires:
                 self._required.add(job.requires.run_id)
         self._states = store.run_states(self.folder, self._required)
@@ -254,6 +256,7 @@ class Engine:
         self.progress.planned = len(planned)
         self.progress.stored = len(planned) - len(self._todo)
         self.progress.usd = self._spent_before()
+        self._earlier = self._runs_before() - self.progress.stored if self._plays else 0
         self._iterator: Iterator[Job] = iter(jobs())
         self._ready: deque[Job] = deque()
         self._blocked: dict[str, list[Job]] = {}
@@ -266,6 +269,10 @@ class Engine:
         for _, _, payload in self._buffer:
             for name, rows in payload.items():
                 store.revive(name, rows)
+
+    def _runs_before(self) -> int:
+        statuses = store.Study(self.folder).runs.select("status").collect()["status"]
+        return int((statuses != "error").sum())
 
     def _spent_before(self) -> float:
         calls = store.Study(self.folder).table("calls").select("cost_usd").collect()["cost_usd"].sum() or 0.0
@@ -417,9 +424,10 @@ class Engine:
 
     async def _keep_meta(self) -> None:
         p = self.progress
-        await self._journal.set_meta(
-            {"study": self.study, "planned": p.planned, "usd": p.usd, "unpriced_calls": p.unpriced_calls}
-        )
+        meta = {"usd": p.usd, "unpriced_calls": p.unpriced_calls}
+        if self._plays:  # a second look at stored rollouts plans none
+            meta |= {"study": self.study, "planned": p.planned, "earlier": self._earlier}
+        await self._journal.set_meta(meta)
 
     async def _summary(self) -> Summary:
         p = self.progress

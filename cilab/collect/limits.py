@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cilab.collect.model import CallError, ChatModel, Completion, Message, Sampling
+from cilab.collect.model import CallError, ChatModel, Completion, Message, Refusal, Sampling, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Provider:
         self.waiting = 0
         self._slots = asyncio.Semaphore(limit.concurrency)
         self._now, self._sleep = now, sleep
-        self._free_at = 0.0
+        self._next_start = 0.0  # when the next request may start
+        self._paid_at = 0.0  # when the tokens used so far are paid off
 
     async def enter(self) -> None:
         """Wait for a slot and for the rate; raise when the provider was stopped meanwhile."""
@@ -50,9 +51,8 @@ class Provider:
         finally:
             self.waiting -= 1
         try:
-            if self.limit.requests_per_minute:
-                self._reserve(60.0 / self.limit.requests_per_minute)
-            while self.stopped is None and (wait := self._free_at - self._now()) > 0:
+            start = self._start()
+            while self.stopped is None and (wait := max(start, self._paid_at) - self._now()) > 0:
                 self.waiting += 1
                 try:
                     await self._sleep(min(wait, 1.0))
@@ -67,11 +67,16 @@ class Provider:
     def leave(self, tokens: int) -> None:
         """Give the slot back and account for the tokens used."""
         if self.limit.tokens_per_minute:
-            self._reserve(tokens * 60.0 / self.limit.tokens_per_minute)
+            self._paid_at = max(self._paid_at, self._now()) + tokens * 60.0 / self.limit.tokens_per_minute
         self._slots.release()
 
-    def _reserve(self, seconds: float) -> None:
-        self._free_at = max(self._free_at, self._now()) + seconds
+    def _start(self) -> float:
+        """The next free moment of the request rate: each request has one of its own, so they do not bunch."""
+        if not self.limit.requests_per_minute:
+            return 0.0
+        start = max(self._next_start, self._now())
+        self._next_start = start + 60.0 / self.limit.requests_per_minute
+        return start
 
 
 class Limited:
@@ -95,8 +100,11 @@ class Limited:
         tokens = 0
         try:
             answer = await self._model.complete(messages, tools=tools, sampling=sampling)
-            tokens = (answer.usage.tokens_in or 0) + (answer.usage.tokens_out or 0)
+            tokens = _tokens(answer.usage)
             return answer
+        except Refusal as e:
+            tokens = _tokens(e.usage)
+            raise
         except CallError as e:
             if e.kind in ("auth", "no_key") and self._state.stopped is None:
                 self._state.stopped = f"{self._state.name} was stopped: {e}"
@@ -105,3 +113,7 @@ class Limited:
             raise
         finally:
             self._state.leave(tokens)
+
+
+def _tokens(usage: Usage) -> int:
+    return (usage.tokens_in or 0) + (usage.tokens_out or 0)

@@ -5,6 +5,7 @@ May import `cilab.collect.engine` for its `Progress`. Runs in the caller's threa
 
 from __future__ import annotations
 
+import html
 import sys
 import time
 from typing import Any, Protocol
@@ -44,6 +45,8 @@ def describe(p: Progress) -> str:
     left = p.planned - p.done - p.errors
     if now and left > 0:
         parts.append(f"about {_duration(seconds / now * left)} left")
+    if p.note:
+        parts.append(p.note)
     return " · ".join(parts)
 
 
@@ -85,7 +88,10 @@ class _Terminal:
         from rich.progress import Progress as Bar
 
         self._bar = Bar(
-            BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=False
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True),
+            transient=False,
         )
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()
@@ -118,7 +124,7 @@ class _Notebook:
 
     def _draw(self, p: Progress) -> None:
         bar = f'<progress max="{max(p.planned, 1)}" value="{p.done}" style="width:16em"></progress> '
-        self._handle.update(self._html(bar + describe(p)))
+        self._handle.update(self._html(bar + html.escape(describe(p))))
 
 
 def display(show: bool = True) -> Display:

@@ -109,7 +109,7 @@ def tool_call(call_id: str, name: str, arguments_json: str) -> ToolCall:
     """A tool call with its arguments parsed, or None where they are no JSON object."""
     try:
         arguments = json.loads(arguments_json)
-    except ValueError:
+    except (ValueError, RecursionError):
         arguments = None
     return ToolCall(call_id, name, arguments_json, arguments if isinstance(arguments, dict) else None)
 

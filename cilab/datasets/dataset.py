@@ -77,14 +77,20 @@ class Dataset:
         _known(name)
         return (self.tables[name] if name in self.tables else empty(name)).lazy()
 
-    # A stored study's own definitions: both read nothing but `self.table`, so the words mean the same here.
+    # A stored study's own definitions, which read nothing but `self.table`: the words mean the same here.
     runs, messages, calls, labels = Study.runs, Study.messages, Study.calls, Study.labels
     annotations, reviews, tasks, models = Study.annotations, Study.reviews, Study.tasks, Study.models
     last_finished_at = Study.last_finished_at
-    sql = Study.sql
 
-    def _relation(self, db: Any, name: str) -> Any:
-        return self.table(name).collect().to_arrow()
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a DuckDB SELECT over the tables by their names.
+
+        Raises
+        ------
+        StoreError
+            The query is not a SELECT, or DuckDB does not accept it.
+        """
+        return store.answer(query, lambda name: self.table(name).collect().to_arrow())
 
     @cached_property
     def data_hash(self) -> str:

@@ -27,7 +27,7 @@ PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """How a command ended; `code` as a shell tells it: 128 + N after a death by signal N."""
 
     code: int
     out: str
@@ -77,7 +77,8 @@ class Session:
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"no end within {seconds} s: {self._err.read_text()[-2000:]}") from None
-        return Ended(code, self._out.read_text(), self._err.read_text())
+        # CPython ends with SIGINT, not with a code, when a Ctrl-C struck inside an `exec` of a library's import.
+        return Ended(code if code >= 0 else 128 - code, self._out.read_text(), self._err.read_text())
 
 
 class Shell:

@@ -1,4 +1,4 @@
-"""A simulated study under SIGKILL: at start-up, while it plans, plays, and writes a part. Nothing is lost or doubled."""
+"""A simulated study killed at start-up, while it plans, plays, and writes a part: nothing is lost or doubled."""
 
 from __future__ import annotations
 

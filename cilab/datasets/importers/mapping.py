@@ -131,7 +131,14 @@ class Wide(_Strict):
 
 
 class Section(_Strict):
-    """How one file (or query) fills one table; see the module's text."""
+    """How one file (or query) fills one table; see the module's text.
+
+    Attributes
+    ----------
+    zero_cost : what a cost of 0 means where tokens were used or are unknown: an `unknown` price (null, the default)
+        or really `free`.
+    doubles : why rows of one key stand in the source several times, for the report.
+    """
 
     into: str
     file: Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = []
@@ -141,7 +148,8 @@ class Section(_Strict):
     columns: dict[str, Annotated[Column, BeforeValidator(column)]] = {}
     allowed: dict[str, Texts] = {}
     on_bad: Literal["refuse", "drop"] = "refuse"
-    keep_extra: bool = True
+    zero_cost: Literal["unknown", "free"] = "unknown"
+    doubles: str | None = None
 
     @model_validator(mode="after")
     def _known_names(self) -> Section:

@@ -208,7 +208,9 @@ def _json_line(path: Path, number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as e:
-        raise ImportFailed(f"{path}: line {number} is no JSON ({e.msg}): {short(line)!r}. Is the file cut off?") from None
+        raise ImportFailed(
+            f"{path}: line {number} is no JSON ({e.msg}): {short(line)!r}. Is the file cut off?"
+        ) from None
 
 
 def _kind(value: Any) -> str | None:

@@ -249,6 +249,13 @@ class Tally:
         values = [table, run_id, index, source, None, reason, to_json(extra, inf_nan_mode="constants").decode()]
         self._extra_rows.append(values)
 
+    def text_of_first_drop(self) -> str:
+        """The first reason for which something was dropped, as a sentence; empty where nothing was."""
+        for (kind, _, reason), (_, shown) in self._findings.items():
+            if kind == "dropped":
+                return f"The first ({', '.join(shown[:1])}): {reason}."
+        return ""
+
     def finish(self, name: str, tables: Mapping[str, pl.DataFrame], notes: Sequence[str] = ()) -> Imported:
         """The import as a data set with its report."""
         filled = {table: df for table, df in tables.items() if df.height}

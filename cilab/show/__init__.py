@@ -1,0 +1,171 @@
+"""One run as a readable page: the verdict, the facts, and the transcript with each rater's labels on the messages.
+
+May import `cilab.store`, `cilab.tables`, `cilab.errors`. Asks an opened study (or a `Dataset`) for its tables; calls no
+model, grades nothing, fetches nothing. A page needs no script and no network, and every word of a run stands in it
+as text: what agents write is never markup here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from cilab.errors import StoreError
+from cilab.show.page import Page
+from cilab.show.words import visible
+
+_RATERS = ("referee", "second", "third", "final")
+_SIMULATED = ("sim/", "sim:")
+_TABLES = ("runs", "messages", "labels", "calls", "annotations", "reviews", "tasks")
+
+
+def show(study: Any, run_id: str) -> Page:
+    """The page of one run.
+
+    Parameters
+    ----------
+    study : an opened study or a data set: an object with the tables `.runs`, `.messages`, `.labels`, `.calls`,
+        `.annotations`, `.reviews` and `.tasks` as LazyFrames; every table but `runs` may be empty.
+    run_id : the run's id, or as much of its beginning as no other run shares.
+
+    Returns
+    -------
+    Page
+        Shows itself in a notebook; `.text` for a terminal, `.save("run.html")` for a browser.
+
+    Raises
+    ------
+    StoreError
+        No run, or more than one, has an id that begins so; the nearest ids are named.
+
+    Examples
+    --------
+    >>> import cilab
+    >>> study = cilab.open("data/studies/mine")  # doctest: +SKIP
+    >>> show(study, "q5np57f6").save("run.html")  # doctest: +SKIP
+    """
+    run_id = find_run(study, run_id)
+    rows = _rows(study, run_id)
+    notes = [f"{len(rows['runs'])} rows have this run id; the first is shown."] if len(rows["runs"]) > 1 else []
+    run = rows["runs"][0]
+    task = next((t for t in rows["tasks"] if t["benchmark"] == run["benchmark"]), {})
+    return Page(
+        run=run,
+        messages=tuple(rows["messages"]),
+        labels=tuple(rows["labels"]),
+        calls=tuple(rows["calls"]),
+        annotations=tuple(rows["annotations"]),
+        reviews=tuple(rows["reviews"]),
+        task=task,
+        simulated=_simulated(study, rows),
+        notes=tuple(notes),
+    )
+
+
+def show_blind(study: Any, run_id: str, *, name: str, until: int | None = None) -> Page:
+    """The page of a run for people who label or review it: no verdict, no label, no model, no cost.
+
+    Parameters
+    ----------
+    study, run_id : as in `show`.
+    name : what the page calls itself instead of the run id.
+    until : index of the message to be labelled: the transcript ends with it, as it did for the judges. None: all.
+
+    Returns
+    -------
+    Page
+        A seat that is named like a model is called `agent 1`, `agent 2`, … instead. What the agents say about
+        themselves stays.
+
+    Raises
+    ------
+    StoreError
+        As in `show`.
+    """
+    page = show(study, run_id)
+    kept = [m for m in page.messages if until is None or m["index"] <= until]
+    models = {v for v in (page.run["model"], page.run["partner_model"], *(m["model"] for m in page.messages)) if v}
+    seats = sorted({m["seat"] for m in page.messages} & models)
+    alias = {seat: f"agent {i}" for i, seat in enumerate(seats, 1)}
+    run = {k: page.run[k] for k in ("benchmark", "task_id", "dimension")} | {"run_id": name}
+    return Page(
+        run=run,
+        messages=tuple(_blinded(m, alias) for m in kept),
+        task=page.task,
+        simulated=page.simulated,
+        notes=page.notes,
+        marked=until,
+        blind=True,
+    )
+
+
+def _blinded(message: Mapping[str, Any], alias: Mapping[str, str]) -> dict[str, Any]:
+    to = message["delivered_to"]
+    return dict(message) | {
+        "seat": alias.get(message["seat"], message["seat"]),
+        "delivered_to": None if to is None else [alias.get(seat, seat) for seat in to],
+        **dict.fromkeys(("model", "tokens_in", "tokens_out", "cost_usd")),
+    }
+
+
+def find_run(study: Any, run_id: str) -> str:
+    """The id of the one run that is called `run_id` or whose id begins so.
+
+    Raises
+    ------
+    StoreError
+        There is none, or there are several; the message names ids that come near.
+    """
+    asked = str(run_id).strip()
+    if study.runs.filter(pl.col("run_id") == asked).select(pl.len()).collect().item():
+        return asked
+    ids = study.runs.select(pl.col("run_id").unique().sort()).collect()["run_id"]
+    shown = visible(asked)[:60]
+    if not len(ids):
+        raise StoreError(f"no run {shown!r}: the study holds no runs yet")
+    same = ids.filter(ids.str.starts_with(asked)) if asked else ids.clear()
+    if len(same) == 1:
+        return same[0]
+    if len(same):
+        raise StoreError(f"{shown!r} begins {len(same)} run ids: {', '.join(same[:4])}, …; give more of it")
+    near = _nearest_ids(asked, ids)
+    raise StoreError(f"no run {shown!r} among {len(ids)}. The nearest ids: {', '.join(near)}")
+
+
+def _nearest_ids(asked: str, ids: pl.Series, limit: int = 3, most: int = 4000) -> list[str]:
+    """Nearest ids by difflib; those that share a beginning or an end are tried first where there are many."""
+    import difflib
+
+    if len(ids) > most:
+        kin = ids.filter(ids.str.starts_with(asked[:2]) | ids.str.ends_with(asked[-2:])) if asked else ids.clear()
+        ids = pl.concat([kin, ids]).unique(maintain_order=True)[:most]
+    known = ids.to_list()
+    return difflib.get_close_matches(asked[:200], known, n=limit, cutoff=0.4) or known[:limit]
+
+
+def _rows(study: Any, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every table that concern the run, in order."""
+    run_tables = [t for t in _TABLES if t != "tasks" and getattr(study, t, None) is not None]
+    frames = pl.collect_all([getattr(study, t).filter(pl.col("run_id") == run_id) for t in run_tables])
+    rows: dict[str, list[dict[str, Any]]] = {t: [] for t in _TABLES}
+    rows |= {t: df.to_dicts() for t, df in zip(run_tables, frames, strict=True)}
+    rows["messages"].sort(key=lambda m: m["index"])
+    rows["labels"].sort(key=lambda r: (r["index"], _rater_order(r["rater"]), r["rater"]))
+    rows["annotations"].sort(key=lambda a: (a["annotator"], a["repeat"], a["agent"]))
+    rows["calls"].sort(key=lambda c: (c["purpose"] != "play", c["purpose"], c["index"], c["seat"]))
+    rows["tasks"] = study.tasks.filter(pl.col("task_id") == rows["runs"][0]["task_id"]).collect().to_dicts()
+    return rows
+
+
+def _rater_order(rater: str) -> int:
+    return _RATERS.index(rater) if rater in _RATERS else len(_RATERS)
+
+
+def _simulated(study: Any, rows: Mapping[str, list[dict[str, Any]]]) -> bool:
+    if getattr(study, "kind", None) == "simulated":
+        return True
+    run = rows["runs"][0]
+    models = [run["model"], run["partner_model"], *(m["model"] for m in rows["messages"])]
+    return any(m.startswith(_SIMULATED) for m in models if m)

@@ -1,0 +1,207 @@
+"""The ledger: every claim has an estimator or a missing input, and near and far are what the numbers say."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cilab import claims, datasets
+from cilab.claims import FAR, NEAR, NO_ESTIMATOR, NO_INPUT, Answer
+from cilab.errors import TableError
+
+FILE = Path(__file__).resolve().parents[1] / "data" / "published" / "claims.csv"
+
+
+@pytest.fixture(scope="module")
+def result() -> claims.ClaimsResult:
+    return claims.ledger()
+
+
+def line(result: claims.ClaimsResult, claim_id: str) -> dict:
+    return result.table.row(by_predicate=pl.col("id") == claim_id, named=True)
+
+
+def test_every_published_number_has_a_line_with_a_function_or_a_missing_input(result: claims.ClaimsResult) -> None:
+    with open(FILE, newline="") as f:
+        ids = [row["id"] for row in csv.DictReader(f)]
+    assert result.table["id"].to_list() == ids and len(ids) == 167
+    for row in result.table.iter_rows(named=True):
+        if row["verdict"] in (NEAR, FAR):
+            assert row["function"] and row["tolerance"] is not None, row
+            assert row["data"] in ("published", "design"), row
+            assert any(row[c] is not None for c in ("computed", "computed_lo", "computed_hi")), row
+        else:
+            assert row["verdict"] in (NO_INPUT, NO_ESTIMATOR), row
+            assert row["data"] == "not computable" and row["note"].startswith("missing: "), row
+            assert row["computed"] is None, row
+            assert (row["function"] is None) == (row["verdict"] == NO_ESTIMATOR), row
+    assert sum(result.counts.values()) == 167
+
+
+def test_every_estimator_belongs_to_a_claim_and_names_a_function_that_exists() -> None:
+    known = set(datasets.published_table("claims")["id"])
+    assert set(claims.ESTIMATORS) <= known
+    for claim_id, estimator in claims.ESTIMATORS.items():
+        module, _, name = estimator.function.rpartition(".")
+        assert callable(getattr(importlib.import_module(module), name)), claim_id
+
+
+@pytest.mark.parametrize(
+    ("claim_id", "value", "verdict"),
+    [
+        # Sums over the files, worked out by hand.
+        ("CI016", 22.71, NEAR),  # overall_2026-10-09.csv, gpt-oss-120b, against 19.1 in the paper
+        ("CI017", 47.28, NEAR),  # Claude Haiku 5.5, against 51.7
+        ("CI018", (48.18 + 46.37 + 40.59 + 38.40 + 34.73 + 22.71) / 6, NEAR),
+        ("CI019", (76.61 + 70.56 + 69.55 + 65.84) / 4 - 38.497, NEAR),
+        ("CI020", (100 + 96.55 + 90.0 + 96.0) / 4, NEAR),  # reporting, below pressure with 97.75
+        ("CI021", (16.67 + 6.67 + 13.33 + 3.70) / 4, NEAR),
+        ("CI022", (43.33 + 56.67 + 33.33 + 48.15) / 4, NEAR),
+        ("CI025", (28.57 + 23.33 + 3.85 + 0 + 17.86 + 0) / 6, NEAR),
+        ("CI046", 100 * 69.55 / 76.61, NEAR),
+        ("CI014", 94.71 - 76.61, NEAR),
+        ("CI015", 87.54 - 38.40, NEAR),
+        ("CI002", 7, FAR),  # taking over is not in the round
+        # Numbers printed beside the claim.
+        ("CI090", 82.5, NEAR),
+        ("CI093", 88.57, NEAR),
+        ("CI042", 662 / 1.8, NEAR),
+        ("CI171", 84.64, NEAR),
+        # Table 2: 0.6886 x 0.1683 / 0.3018, and -0.0421 + 0.2778.
+        ("CG025", 38.40, NEAR),
+        ("CG026", 0.2357, NEAR),
+        ("CG043", 0.60, NEAR),
+        ("CG001", 32, NEAR),
+        ("CG003", 100, NEAR),
+    ],
+)
+def test_a_claim_is_computed_from_what_is_published(
+    result: claims.ClaimsResult, claim_id: str, value: float, verdict: str
+) -> None:
+    row = line(result, claim_id)
+    assert row["computed"] == pytest.approx(value, abs=0.011)
+    assert row["verdict"] == verdict
+
+
+def test_losses_add_up_to_what_is_lost(result: claims.ClaimsResult) -> None:
+    # Frontier: 100 - baseline, and the published losses 18.1, 24.15, 23.6 and 29.98.
+    row = line(result, "CI151")
+    assert row["computed"] == pytest.approx(100 - (94.71 + 94.56 + 93.15 + 94.30) / 4, abs=0.01)
+    assert row["computed_hi"] == pytest.approx((18.1 + 24.15 + 23.6 + 29.98) / 4, abs=0.01)
+    # Open-weight models with a baseline, GLM-5.3 is without.
+    row = line(result, "CI152")
+    assert row["computed_hi"] == pytest.approx((31.75 + 37.0 + 48.74 + 46.89 + 44.68) / 5, abs=0.01)
+
+
+def test_only_the_second_number_of_the_busy_day_claim_is_computed(result: claims.ClaimsResult) -> None:
+    row = line(result, "CI070")
+    assert (row["computed"], row["verdict"]) == (None, NEAR)
+    assert row["computed_hi"] == pytest.approx((90.0 + 72.41 + 54.17) / 3, abs=0.01)
+    assert "quiet days are missing" in row["note"]
+
+
+def test_the_papers_own_disagreements_are_not_smoothed(result: claims.ClaimsResult) -> None:
+    text_against_table = line(result, "CG010")
+    assert (text_against_table["verdict"], text_against_table["interval"]) == (NEAR, FAR)
+    assert text_against_table["computed_lo"] == pytest.approx(0.74)
+    # Two-sided Fisher test of [[1, 51], [6, 122]] by its hypergeometric sum is 0.67500; the paper prints 0.68.
+    fisher = line(result, "CI099")
+    assert fisher["computed"] == pytest.approx(hypergeometric_p(1, 52, 6, 128), abs=1e-9)
+    assert fisher["verdict"] == FAR
+
+
+def hypergeometric_p(a: int, m: int, b: int, n: int) -> float:
+    from math import comb
+
+    k = a + b
+    p = [comb(m, i) * comb(n, k - i) / comb(m + n, k) for i in range(k + 1)]
+    return sum(x for x in p if x <= p[a] * (1 + 1e-9))
+
+
+def test_a_row_that_the_data_lack_is_a_missing_input(result: claims.ClaimsResult) -> None:
+    row = line(result, "CI011")
+    assert (row["verdict"], row["computed"]) == (NO_INPUT, None)
+    assert row["note"] == "missing: a row of Gemini 4 Argon at high effort in published round 2026-10-09"
+    assert line(result, "CI028")["verdict"] == NO_INPUT
+
+
+@pytest.mark.parametrize(
+    ("claim", "answer", "tolerance", "relation", "verdicts"),
+    [
+        ((0.77, 0.73, 0.81), Answer(0.774, 0.73, 0.81), 0.005, "equal", (NEAR, NEAR)),
+        ((0.77, 0.73, 0.81), Answer(0.776, 0.73, 0.81), 0.005, "equal", (FAR, NEAR)),
+        ((0.77, 0.73, 0.81), Answer(0.77), 0.005, "equal", (NEAR, None)),
+        ((None, 12.0, 19.0), Answer(lo=12.4, hi=19.6), 0.5, "equal", (FAR, None)),
+        ((3.2, None, 25.0), Answer(3.2, hi=26.0), 0.5, "equal", (FAR, None)),
+        ((93.0, None, None), Answer(99.0), 0.5, "at least", (NEAR, None)),
+        ((93.0, None, None), Answer(92.0), 0.5, "at least", (FAR, None)),
+        ((0.5, None, None), Answer(float("nan")), 0.5, "equal", (FAR, None)),
+    ],
+)
+def test_near_and_far_follow_the_tolerance(claim, answer, tolerance, relation, verdicts) -> None:
+    row = dict(zip(("value", "lo", "hi"), claim, strict=True)) | {"id": "X"}
+    assert claims.compare(row, answer, tolerance, relation) == verdicts
+
+
+def test_an_estimator_that_computes_nothing_of_its_claim_is_an_error() -> None:
+    with pytest.raises(TableError, match="computes none of its numbers"):
+        claims.compare({"id": "X", "value": 1.0, "lo": None, "hi": None}, Answer(hi=1.0), 0.5)
+    with pytest.raises(TableError, match="neither an estimator nor a missing input"):
+        claims.missing("XX001")
+
+
+def test_scores_of_the_hand_worked_round_are_the_ones_worked_out() -> None:
+    data = datasets.hand_worked_round()
+    cells = claims.cells(data)
+    worked = data.truth["scores"].filter(pl.col("dimension").is_not_null())
+    both = cells.join(worked, on=["model", "effort", "dimension"], nulls_equal=True)
+    assert both.height == 6
+    for row in both.iter_rows(named=True):
+        # The ledger takes the mean of the tests that are there.
+        assert row["test_pct"] == pytest.approx(100 * row["score_partial"]), row
+        assert row["baseline_pct"] == pytest.approx(100 * row["baseline"]), row
+    # sim:H1 conflict: best deals 2/3, 0 and 0 of three tasks.
+    best = cells.filter((pl.col("model") == "sim:H1") & pl.col("effort").is_null())
+    share = best.filter(pl.col("dimension") == "handling_conflict")["pass_pct"]
+    assert share.to_list() == pytest.approx([100 * 2 / 9])
+
+
+def test_simulated_data_are_called_simulated_in_every_line_about_runs() -> None:
+    result = claims.ledger(datasets.hand_worked_round())
+    assert result.data_kind == "simulated" and "[SIMULATED DATA]" in claims.render(result)
+    about_runs = [c for c, e in claims.ESTIMATORS.items() if e.source == "runs"]
+    kinds = {line(result, c)["data"] for c in about_runs}
+    assert kinds == {"simulated", "not computable"}
+    assert line(result, "CI017")["verdict"] == NO_INPUT
+    assert "simulated data" in result._repr_html_()
+
+
+def test_runs_of_ones_own_are_real_data() -> None:
+    runs = datasets.published_round("2026-10-09").runs.collect()
+    result = claims.ledger(runs.filter(pl.col("model") == "gpt-oss-120b"))
+    row = line(result, "CI016")
+    assert (row["data"], round(row["computed"], 2)) == ("real", 22.71)
+    assert line(result, "CI021")["note"].startswith("missing: handling_conflict of frontier models")
+
+
+def test_runs_of_another_benchmark_leave_the_claims_about_teamwork_without_input() -> None:
+    mazes = pl.DataFrame(
+        {"model": ["m"], "task_id": ["t"], "dimension": [None], "version": ["pair"], "status": ["ok"], "score": [0.5]},
+        schema_overrides={"dimension": pl.String},
+    )
+    result = claims.ledger(mazes)
+    about_runs = [c for c, e in claims.ESTIMATORS.items() if e.source == "runs"]
+    assert {line(result, c)["verdict"] for c in about_runs} == {NO_INPUT}
+
+
+def test_the_text_has_every_claim_and_the_counts(result: claims.ClaimsResult) -> None:
+    text = claims.render(result)
+    starts = [part[:5] for part in text.splitlines() if part[:2] in ("CI", "CG")]
+    assert starts == result.table["id"].to_list()
+    assert f"{result.counts[NO_ESTIMATOR]} no estimator yet" in text.splitlines()[0]
+    assert max(map(len, text.splitlines())) < 145
+    assert repr(result) == text
