@@ -60,7 +60,7 @@ def quickstart(
     print(f"data    {made.data}")
     if made.report is not None:
         print(f"report  {made.report.resolve()}")
-    if show and _has_screen():
+    if show and made.report is not None and _has_screen():
         import webbrowser
 
         webbrowser.open(made.report.resolve().as_uri())
@@ -200,6 +200,103 @@ def annotate(
 
 
 @app.command()
+def show(
+    run_id: Annotated[str, typer.Argument(help="A run id, or the beginning of one.")],
+    data: Data,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page here instead of text to the screen.")
+    ] = None,
+) -> None:
+    """The transcript of one run, readable: who said what, the labels, the verdict."""
+    import cilab
+    from cilab.show import show as page_of
+
+    page = page_of(cilab.open(data), run_id)
+    if html is None:
+        print(page.as_text(os.get_terminal_size().columns if sys.stdout.isatty() else 100))
+    else:
+        page.save(html)
+        print(html.resolve())
+
+
+@app.command()
+def sample(
+    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    what: Annotated[str, typer.Option("--what", help="messages to label, or runs to review.")] = "messages",
+    n: Annotated[
+        int | None, typer.Option("-n", help="Messages in all (40), or runs per failure mode (20).", min=1)
+    ] = None,
+    seed: Seed = 0,
+    rater: Annotated[list[str] | None, typer.Option("--rater", help="Who answers; a form each.")] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option("--label", help="A label that may be given, NAME or NAME=DEFINITION.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Where the forms go.")] = Path("samples"),
+) -> None:
+    """Draw a blind, stratified sample for people, and write its forms (CSV and notebook)."""
+    import cilab
+    from cilab import samples
+
+    if what not in ("messages", "runs"):
+        raise CilabError(f"--what {what}: is messages or runs.")
+    study = cilab.open(data)
+    if what == "messages":
+        drawn = samples.sample_messages(study, n or 40, seed=seed)
+    else:
+        drawn = samples.sample_runs(study, n or 20, seed=seed)
+    labels = {"*": _named(choice)} if choice else None
+    form = samples.write_form(drawn, out, raters=rater or ("person:1",), choices=labels, study_path=data.resolve())
+    for path in (*form.csv, *form.notebooks, *([form.key] if form.key else [])):
+        print(path)
+
+
+@app.command(name="import")
+def import_(
+    kind: Annotated[str, typer.Argument(help="release, inspect, table, labels or reviews.")],
+    path: Annotated[Path, typer.Argument(help="What to import.")],
+    out: Annotated[Path, typer.Option("--out", help="The new study; for labels and reviews the study they belong to.")],
+    option: Annotated[list[str] | None, typer.Option("-o", help="An option of the importer, key=value.")] = None,
+) -> None:
+    """Bring your own data, or people's answers; says what was dropped, doubled or repaired."""
+    from cilab.datasets.importers import import_any
+
+    if kind in ("labels", "reviews"):
+        from cilab.samples import restore
+
+        path = restore(path)
+    print(import_any(kind, path, out, **_params(option or [])).report.text())
+
+
+export = typer.Typer(help="Write a study in another tool's format.", no_args_is_help=True)
+app.add_typer(export, name="export")
+
+
+@export.command(name="inspect")
+def export_inspect(
+    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Where the logs go.")] = Path("logs"),
+) -> None:
+    """Logs that Inspect AI's viewer opens (needs the extra `inspect`)."""
+    import cilab
+    from cilab.datasets import export_inspect as write
+
+    for path in write(cilab.open(data), out):
+        print(path)
+
+
+@app.command()
+def claims(
+    data: Annotated[Path | None, typer.Option("--data", help="A study's folder; default: what ships.")] = None,
+) -> None:
+    """The papers' published numbers, beside the function that computes each, and how near it comes."""
+    import cilab
+    from cilab import claims as ledger
+
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else 118
+    print(ledger.render(ledger.ledger(None if data is None else cilab.open(data)), width))
+
+
+@app.command()
 def doctor() -> None:
     """What is missing on this machine, and the command that brings it."""
     from cilab import doctor as check
@@ -274,6 +371,11 @@ def _has_screen() -> bool:
     """A person at a desktop: a text browser in a terminal, or a browser in a script, would be in the way."""
     desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.stdout.isatty() and bool(desktop)
+
+
+def _named(texts: list[str]) -> dict[str, str]:
+    """NAME=DEFINITION, or NAME alone."""
+    return {name.strip(): meaning.strip() for name, _, meaning in (t.partition("=") for t in texts)}
 
 
 def _params(pairs: list[str]) -> dict[str, Any]:

@@ -41,9 +41,11 @@ def quickstart(out: Path | None = None, *, show_progress: bool = True) -> Quicks
         study = replace(study, blocks=kept)
     data = out or STUDIES / study.file.name
     summary = run_loaded(study, out=data, show_progress=show_progress)
+    if summary.stopped or summary.fatal:
+        return Quickstart(summary, data, None, left_out)
     # Free, by rules: the report then shows what moves in random order would get.
     regrade(data, grader="rules", show_progress=False)
-    report = None if summary.stopped or summary.fatal else render("maze_gap", data=data, params={}).html
+    report = render("maze_gap", data=data, params={}).html
     return Quickstart(summary, data, report, left_out)
 
 

@@ -62,7 +62,7 @@ def _with_code(study: Study) -> Study:
             if name.startswith("python:"):
                 versions[name] = source_hash(name)
     except CallError as e:
-        raise StudyError(str(e)) from None
+        raise StudyError(f"{study.where}: {e}") from None
     if not versions:
         return study
     return replace(study, blocks=tuple((benchmark, block.with_code(versions)) for benchmark, block in study.blocks))
@@ -201,9 +201,9 @@ def _models(study: Study) -> dict[str, ChatModel]:
     for name in sorted(study.model_names()):
         try:
             models[name] = resolve_one(name)
-        except (CallError, CilabError) as e:
+            check_ready({name: models[name]})
+        except CilabError as e:
             raise StudyError(f"{study.where}: {e}") from None
-    check_ready(models)
     return models
 
 

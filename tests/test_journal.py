@@ -289,7 +289,7 @@ def test_a_journal_is_read_while_it_is_written(tmp_path):
             counts.append(len(jobs_in(tmp_path)))
 
     async def write(held):
-        for i in range(200):
+        for i in range(80):
             await held.finish(f"job{i:03d}", "ok", {"text": "x" * 2000})
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -300,7 +300,7 @@ def test_a_journal_is_read_while_it_is_written(tmp_path):
         stop.set()
         for r in readers:
             r.join()
-    assert counts and max(counts) <= 200 and len(jobs_in(tmp_path)) == 200
+    assert counts and max(counts) <= 80 and len(jobs_in(tmp_path)) == 80
 
 
 # -- bad files --------------------------------------------------------------------------------------------

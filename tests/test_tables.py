@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cilab.errors import TableError
-from cilab.tables import EVIDENCE, TABLES, check, check_types, empty, frame, valid_text
+from cilab.tables import EVIDENCE, TABLES, check, check_rows, check_types, empty, frame, valid_text
 
 RUN = {
     "run_id": "r",
@@ -225,3 +225,31 @@ def test_types_are_checked_without_making_a_frame():
     check_types("runs", [RUN])
     with pytest.raises(TableError, match=r"seed is 1\.5"):
         check_types("runs", [RUN | {"seed": 1.5}])
+
+
+_ANY = {
+    "run_id": st.sampled_from(["r", None, 5]),
+    "status": st.sampled_from(["ok", "error", "done", None]),
+    "score": st.sampled_from([None, 0, 0.5, 1, 1.5, 85, -1, math.nan, math.inf, "1"]),
+    "passed": st.sampled_from([None, True, 1]),
+    "weighted_outcome": st.sampled_from([None, -1.57, 1.0, 1.01, -math.inf]),
+    "tokens_in": st.sampled_from([None, 0, 3, -1, 2.0, 2**70]),
+    "cost_usd": st.sampled_from([None, 0.0, 0.1, -0.1, math.nan]),
+    "evidence": st.sampled_from([None, [], ["noticed_by_check"], ["bored"], "noticed_by_check", [3]]),
+    "split": st.sampled_from([None, "public", "private"]),
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.fixed_dictionaries({}, optional=_ANY))
+def test_a_row_is_refused_by_the_quick_check_when_a_frame_refuses_it_and_only_then(more):
+    def refuses(action):
+        try:
+            action()
+        except TableError as e:
+            assert "\n" not in str(e)
+            return True
+        return False
+
+    row = RUN | more
+    assert refuses(lambda: check_rows("runs", [row])) == refuses(lambda: frame("runs", [row]))

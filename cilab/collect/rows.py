@@ -6,6 +6,7 @@ May import `cilab.tables`, `cilab.collect.model` and `cilab.collect.spec`. Pure 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from pydantic_core import to_json
 
 from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, ToolCall
 from cilab.collect.spec import RunSpec, digest
+from cilab.errors import TableError
+from cilab.tables import check_rows
 
 _USAGE = ("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached")
 #: Columns of the runs table that a benchmark may know in advance and put into `hints`.
@@ -67,14 +70,48 @@ def call_row(
     }
     if isinstance(outcome, CallError):
         return row | {"finish_reason": outcome.kind, "error": str(outcome)}
-    row |= {k: getattr(outcome.usage, k) for k in _USAGE} | {"cost_usd": outcome.cost_usd}
+    row |= {k: _count(getattr(outcome.usage, k)) for k in _USAGE} | {"cost_usd": _usd(outcome.cost_usd)}
     if isinstance(outcome, Refusal):
         return row | {"finish_reason": "content_filter", "error": str(outcome)}
     return row | {
-        "model_returned": outcome.model_returned,
-        "system_fingerprint": outcome.system_fingerprint,
-        "finish_reason": outcome.finish_reason,
+        "model_returned": _word(outcome.model_returned),
+        "system_fingerprint": _word(outcome.system_fingerprint),
+        "finish_reason": _word(outcome.finish_reason),
     }
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens; None for what is none (a user's own agent may say anything)."""
+    whole = (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**63 and value == int(value)
+    )
+    return int(value) if whole else None
+
+
+def _usd(value: Any) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return float(value) if known else None
+
+
+def _word(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def fitting(payload: Mapping[str, Sequence[dict[str, Any]]]) -> tuple[dict[str, list[dict[str, Any]]], str | None]:
+    """The rows of a rollout that fit their tables, and the first reason why one does not.
+
+    A row that does not fit can be neither stored nor read: the rollout is an error, and the rest of it is kept.
+    """
+    kept: dict[str, list[dict[str, Any]]] = {}
+    problem = None
+    for name, rows in payload.items():
+        for row in rows:
+            try:
+                check_rows(name, [row])
+                kept.setdefault(name, []).append(row)
+            except TableError as e:
+                problem = problem or str(e)
+    return kept, problem
 
 
 def completion_payload(row: Mapping[str, Any], answer: Completion) -> dict[str, Any]:

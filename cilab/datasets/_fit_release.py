@@ -24,11 +24,13 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cilab.datasets import _release_model as m
 from cilab.tables import DIMENSIONS
 
 Array = m.Array
+Ints = NDArray[np.int64]
 SEED = 20261023
 DEVIATION_SD = 0.36  # of a row in a dimension beside ability, logits; chosen for CI181-CI182
 SAME_IN_SEEDS = 0.80  # CI083
@@ -155,7 +157,7 @@ def shift_to(z: Array, free: Array, target: float) -> Array:
     return np.where(free, z + step, z)
 
 
-def alternate(z: Array, free: Array, rows: Array, groups: list[tuple[NDArrayInt, dict[int, float]]]) -> Array:
+def alternate(z: Array, free: Array, rows: Array, groups: list[tuple[Ints, dict[int, float]]]) -> Array:
     """Shift groups of cells and whole rows in turn until column and row means are met; shape (models, 7)."""
     for _ in range(300):
         for members, targets in groups:
@@ -164,9 +166,6 @@ def alternate(z: Array, free: Array, rows: Array, groups: list[tuple[NDArrayInt,
         for r in range(len(z)):
             z[r] = shift_to(z[r], free[r], rows[r])
     return np.minimum(z, logit(0.992))
-
-
-NDArrayInt = np.ndarray
 
 
 def target_scores(rng: np.random.Generator) -> tuple[Array, Array]:
@@ -254,7 +253,11 @@ def fit() -> m.Parameters:
         {"dimension": DIMENSIONS, "mean": mean, "slope": slope, "sd_cell": sd_cell, "family_scale": scale}
     ).with_columns(pl.selectors.float().round(6))
     return m.Parameters(
-        _rows(of, ability, default, alone_target), cells, dims.drop("sd_cell", "family_scale"), dims["sd_cell"][0], dims["family_scale"][0]
+        _rows(of, ability, default, alone_target),
+        cells,
+        dims.drop("sd_cell", "family_scale"),
+        dims["sd_cell"][0],
+        dims["family_scale"][0],
     )
 
 
@@ -268,7 +271,7 @@ def _conflict_only(values: Array) -> Array:
     return out.ravel()
 
 
-def _conflict_shares(score: Array, of: NDArrayInt) -> tuple[Array, Array]:
+def _conflict_shares(score: Array, of: Ints) -> tuple[Array, Array]:
     """Shares of best deals and of giving in; at high effort the loss is more giving in and fewer best deals alike."""
     best = np.array([_MODELS[i][6] for i in of]) / 100
     firm = np.array([_MODELS[i][7] for i in of]) / 100
@@ -276,7 +279,7 @@ def _conflict_shares(score: Array, of: NDArrayInt) -> tuple[Array, Array]:
     return best * factor, 1 - (best + firm) * factor
 
 
-def _alone(of: NDArrayInt, group: NDArrayInt) -> tuple[Array, Array]:
+def _alone(of: Ints, group: Ints) -> tuple[Array, Array]:
     level = np.array([_MODELS[i][5] for i in of]) / 100
     shift = np.array([_ALONE_SHIFT[d] for d in DIMENSIONS])
     z = logit(level)[:, None] + shift
@@ -296,7 +299,9 @@ def _test_logits(
     never = np.full(len(score), -30.0)  # P(best) = 0, so that the implied score is half of P(not given in)
     for d in range(len(DIMENSIONS)):
         if d == m.CONFLICT:
-            eta[:, d] = solve(lambda x: m.implied(m.CONFLICT, x, never, alone[:, m.CONFLICT], sd_cell, scale).gated, (1 - gave) / 2)
+            eta[:, d] = solve(
+                lambda x: m.implied(m.CONFLICT, x, never, alone[:, m.CONFLICT], sd_cell, scale).gated, (1 - gave) / 2
+            )
         else:
             eta[:, d] = solve(lambda x, d=d: m.implied(d, x, None, alone[:, d], sd_cell, scale).gated, score[:, d])
     return eta, best_logit
@@ -314,7 +319,7 @@ def _overall(eta: Array, best: Array, alone: Array, sd_cell: float, scale: float
     return float(same), float(harder)
 
 
-def _baseline(of: NDArrayInt, group: NDArrayInt, alone: Array) -> tuple[Array, Array, Array]:
+def _baseline(of: Ints, group: Ints, alone: Array) -> tuple[Array, Array, Array]:
     """Target baselines (rows x 8), their logits, and the logit of the best deal with a calm teammate."""
     overall = np.array([_MODELS[i][4] for i in of]) / 100
     z = np.array([[logit(_GROUP_BASELINE[d][g] / 100) for d in DIMENSIONS] for g in group])
@@ -343,7 +348,17 @@ def _split(eta: Array) -> tuple[Array, Array, Array, Array]:
     return mean, slope, ability, eta - mean - np.outer(ability, slope)
 
 
-def _notice(ability: Array, of: NDArrayInt, score: Array, solved: Array, rng: np.random.Generator) -> Array:
+def _notice_level(z: Array, weights: Array, target: float) -> float:
+    """The level that gives the target share of failures noticed."""
+    return float(solve(lambda x: _share(z + x, weights), np.array([target]))[0])
+
+
+def _notice_slope(z: Array, ability: Array, weights: Array, target: float) -> float:
+    """The slope on ability that gives the target share; weights stand on models with positive ability only."""
+    return float(solve(lambda x: _share(z + x * ability, weights), np.array([target]))[0])
+
+
+def _notice(ability: Array, of: Ints, score: Array, solved: Array, rng: np.random.Generator) -> Array:
     """Log-odds that a failure was noticed: rises with ability, with the published shares of failures."""
     n = len(_MODELS)
     extra = np.array([_MODELS[i][12] for i in of])
@@ -352,13 +367,13 @@ def _notice(ability: Array, of: NDArrayInt, score: Array, solved: Array, rng: np
     frontier = np.array([r[1] == "frontier" for r in _MODELS])
     for d, name in enumerate(DIMENSIONS):
         failures = solved[:n, d] * (1 - score[:n, d] + (0.06 if d == m.CONFLICT else 0.0))
-        two = np.array(_NOTICED[name])
+        two = _NOTICED[name]
         base, slope = noise[:, d] + extra, 0.8
         for _ in range(60):  # in turn: the level from all models, then half a step of the slope from the frontier
-            level = solve(lambda x, z=base + slope * ability: _share(z + x, failures), two[1:])[0]
-            wanted = solve(lambda x, z=base + level: _share(z + x * ability, failures * frontier), two[:1])[0]
+            level = _notice_level(base + slope * ability, failures, two[1])
+            wanted = _notice_slope(base + level, ability, failures * frontier, two[0])
             slope = float(np.clip((slope + wanted) / 2, 0.05, 2.0))
-        level = solve(lambda x, z=base + slope * ability: _share(z + x, failures), two[1:])[0]
+        level = _notice_level(base + slope * ability, failures, two[1])
         out[:, d] = base + level + slope * ability
     return out
 
@@ -368,12 +383,12 @@ def _share(z: Array, weights: Array) -> Array:
     return np.array([np.average(m.expit(z[: len(weights)]), weights=weights)])
 
 
-def _asks(ability: Array, group: NDArrayInt) -> Array:
+def _asks(ability: Array, group: Ints) -> Array:
     """Share of conflict runs that ask about the teammate's needs: 99 % for frontier models, rising with ability."""
     return np.where(group == 0, 0.99, np.clip(m.expit(2.6 + 1.6 * ability), 0.35, 0.985))
 
 
-def _rows(of: NDArrayInt, ability: Array, default: Array, solved: Array) -> pl.DataFrame:
+def _rows(of: Ints, ability: Array, default: Array, solved: Array) -> pl.DataFrame:
     names = [r[0] for r in _MODELS]
     scores = default.mean(1) * 100
     index = 52.6 + (scores - np.array([r[8] for r in _MODELS]) - 66.0) / 1.9
@@ -416,9 +431,9 @@ def write(p: m.Parameters, folder: Path) -> None:
     """The parameters as three CSV files."""
     p.rows.write_csv(folder / "release_rows.csv")
     p.cells.write_csv(folder / "release_cells.csv")
-    p.dimensions.with_columns(
-        sd_cell=pl.lit(p.sd_cell), family_scale=pl.lit(p.family_scale)
-    ).write_csv(folder / "release_dimensions.csv")
+    p.dimensions.with_columns(sd_cell=pl.lit(p.sd_cell), family_scale=pl.lit(p.family_scale)).write_csv(
+        folder / "release_dimensions.csv"
+    )
 
 
 def check(p: m.Parameters) -> str:

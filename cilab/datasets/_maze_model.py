@@ -43,7 +43,7 @@ GAMMA_Y = {
     "follower_B": 0.0,
     "follower_C": 0.005,
     "follower_D": 0.01,
-    "homogeneous": -0.01,
+    "homogeneous": -0.05,
     "same_family": 0.01,
     "path_length": -0.01,
     "log_tokens": 0.01,

@@ -204,6 +204,22 @@ def percentile_interval(replicates: Array, ci_level: float = 0.95) -> tuple[Arra
     return lo.reshape(shape), hi.reshape(shape)
 
 
+def ends(replicates: Array, ci_level: float = 0.95) -> tuple[float | None, float | None]:
+    """The percentile interval of one quantity; (None, None) where no replicate is defined."""
+    lo, hi = percentile_interval(replicates, ci_level) if len(replicates) else (np.nan, np.nan)
+    return (None, None) if np.isnan(lo) else (float(lo), float(hi))
+
+
+def row_correlations(x: Array, y: Array) -> Array:
+    """Pearson's r over rows (the last axis) in each replicate; NaN where a row is undefined or nothing varies."""
+    if x.shape[1] < 2:
+        return np.full(len(x), np.nan)
+    a, b = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    spread = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(spread > 1e-12, (a * b).sum(axis=1) / spread, np.nan)
+
+
 def share_above_zero(differences: Array) -> Array:
     """Share of replicates above 0 over the first axis; a tie counts half, a NaN not at all."""
     there = ~np.isnan(differences)

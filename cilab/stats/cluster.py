@@ -24,6 +24,7 @@ REDUNDANT = 1e-9
 #: Largest share of replicates in which a reported quantity may be undefined.
 MOST_UNDEFINED = 0.05
 FEW_CLUSTERS = 10
+FEW_WORDS = f"With fewer than {FEW_CLUSTERS} clusters the intervals are too narrow and the p-values too small."
 INTERCEPT = "intercept"
 
 #: Replicates that are solved at once.
@@ -74,11 +75,6 @@ class Clusters:
 def clusters(labels: pl.Series) -> Clusters:
     """Clusters from a column of labels (text, whole numbers or categories).
 
-    Warns
-    -----
-    FewClustersWarning
-        There are fewer than 10.
-
     Raises
     ------
     TableError
@@ -86,10 +82,7 @@ def clusters(labels: pl.Series) -> Clusters:
 
     Examples
     --------
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     clusters(pl.Series("pair", ["b", "a", "b"])).codes.tolist()
+    >>> clusters(pl.Series("pair", ["b", "a", "b"])).codes.tolist()
     [1, 0, 1]
     """
     missing = labels.null_count() + (int(labels.is_nan().sum()) if labels.dtype.is_float() else 0)
@@ -102,14 +95,13 @@ def clusters(labels: pl.Series) -> Clusters:
     names, codes = np.unique(plain.to_numpy(), return_inverse=True)
     if len(names) < 2:
         raise TableError(f"cluster {labels.name}: only one cluster; resampling clusters needs at least 2")
-    if len(names) < FEW_CLUSTERS:
-        warnings.warn(
-            f"cluster {labels.name}: only {len(names)} clusters; with fewer than {FEW_CLUSTERS} the intervals "
-            "are too narrow and the p-values too small",
-            FewClustersWarning,
-            stacklevel=4,
-        )
     return Clusters(codes.reshape(-1), tuple(names.tolist()))
+
+
+def warn_if_few(groups: Clusters, name: str) -> None:
+    """Issue a `FewClustersWarning` where there are fewer than 10; to be called by what the user called."""
+    if groups.n < FEW_CLUSTERS:
+        warnings.warn(f"cluster {name}: only {groups.n} clusters. {FEW_WORDS}", FewClustersWarning, stacklevel=3)
 
 
 def check_draws(resamples: Any, seed: Any) -> None:
@@ -131,10 +123,19 @@ def check_level(ci_level: Any) -> None:
         raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
 
 
-def complete(
-    rows: pl.DataFrame, columns: Sequence[str], groups: Clusters
-) -> tuple[pl.DataFrame, Clusters, dict[str, int]]:
-    """Rows without a missing value, their clusters, and how many rows each column cost (the first one counts)."""
+def complete(rows: pl.DataFrame, columns: Sequence[str], cluster: str) -> tuple[pl.DataFrame, Clusters, dict[str, int]]:
+    """Rows without a missing value, their clusters, and how many rows each column cost (the first one counts).
+
+    Raises
+    ------
+    TableError
+        A cluster label is missing, in any row; no row is complete; fewer than 2 clusters.
+    """
+    groups = clusters(rows[cluster])
+    if not any(
+        rows[name].null_count() or (rows.schema[name].is_float() and rows[name].is_nan().any()) for name in columns
+    ):
+        return rows, groups, {}
     reason = pl.lit(None, pl.String)
     for name in reversed(columns):
         missing = pl.col(name).is_null()
@@ -144,14 +145,12 @@ def complete(
     reasons = rows.select(reason.alias("reason"))["reason"]
     counts = reasons.drop_nulls().value_counts(sort=True)
     left_out = dict(counts.iter_rows())
-    if not left_out:
-        return rows, groups, {}
     keep = reasons.is_null()
     if not keep.any():
         listed = ", ".join(f"{n:,} {why}" for why, n in left_out.items())
         raise TableError(f"no row has every value that is needed: {listed}")
-    labels = pl.Series("cluster", np.asarray(groups.labels)[groups.codes[keep.to_numpy()]])
-    return rows.filter(keep), clusters(labels), left_out
+    rows = rows.filter(keep)
+    return rows, clusters(rows[cluster]), left_out
 
 
 # --------------------------------------------------------------------------- columns
@@ -263,8 +262,12 @@ def numbers(column: pl.Series) -> np.ndarray:
 
 def redundant(matrix: np.ndarray, names: Sequence[str]) -> dict[int, str]:
     """Columns that those before them explain: position -> what they follow from, in words. First the intercept."""
-    z, _, _ = standardised(matrix)
-    gram = (z.T @ z)[:, :, None]
+    return redundant_in(standardised(matrix), names)
+
+
+def redundant_in(columns: Standardised, names: Sequence[str]) -> dict[int, str]:
+    """As `redundant`, from standardised columns."""
+    gram = _gram(columns.z)[:, :, None]
     upper, kept = eliminate(gram, len(names))
     found = {}
     for j in np.flatnonzero(~kept[:, 0]):
@@ -280,27 +283,46 @@ def refuse_redundant(matrix: np.ndarray, names: Sequence[str], what: str) -> Non
         raise TableError(f"{what}: {names[j]} {words}; leave it out")
 
 
-def standardised(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Columns with mean 0 and sd 1, the intercept as it is; their means and sds. A constant column becomes 0."""
-    mean, sd = matrix.mean(axis=0), matrix.std(axis=0)
-    sd = np.where(sd <= 1e-12 * np.abs(matrix).max(axis=0, initial=0.0), 0.0, sd)
-    mean[0], sd[0] = 0.0, 1.0
-    return (matrix - mean) * np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0), mean, np.where(sd > 0, sd, 1.0)
+class Standardised(NamedTuple):
+    """Columns `z` (rows, columns) with mean 0 and sd 1, and the `mean` and `sd` (columns,) they had.
+
+    The first column is the intercept and stays as it is; a constant one is 0 throughout, with sd 1.
+    """
+
+    z: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+    def first(self, k: int) -> Standardised:
+        """The first `k` columns."""
+        return Standardised(self.z[:, :k], self.mean[:k], self.sd[:k])
+
+
+def standardised(matrix: np.ndarray) -> Standardised:
+    """The columns of `matrix`, of which the first is the intercept, on one scale."""
+    mean = matrix.mean(axis=0)
+    mean[0] = 0.0
+    z = matrix - mean
+    sd = np.sqrt(np.einsum("ij,ij->j", z, z) / len(z))
+    sd[sd <= 1e-12 * (np.abs(mean) + sd)] = 0.0
+    sd[0] = 1.0
+    z *= np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0)
+    return Standardised(z, mean, np.where(sd > 0, sd, 1.0))
 
 
 # --------------------------------------------------------------------------- elimination of all replicates at once
 
 
 def grams(z: np.ndarray, codes: np.ndarray, n: int) -> np.ndarray:
-    """Cross-products of the columns of `z` (rows, q) per cluster: float array (q * q, clusters)."""
+    """Cross-products of the columns of `z` (rows, q) per cluster: (pairs of columns, clusters), for `matrices`."""
     order = np.argsort(codes, kind="stable")
     ordered, bounds = z[order], np.searchsorted(codes[order], np.arange(n + 1))
-    q = z.shape[1]
-    out = np.empty((n, q * q))
+    where = np.triu_indices(z.shape[1])
+    out = np.empty((len(where[0]), n))
     for c in range(n):
         part = ordered[bounds[c] : bounds[c + 1]]
-        out[c] = (part.T @ part).ravel()
-    return np.ascontiguousarray(out.T)
+        out[:, c] = (part.T @ part)[where]
+    return out
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -315,18 +337,30 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-def _pairs(z: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Products of every two columns of `z` (rows, q): (pairs, rows), and the pairs' positions (upper triangle)."""
-    where = np.triu_indices(z.shape[1])
-    return np.ascontiguousarray((z[:, where[0]] * z[:, where[1]]).T), where
+def _gram(z: np.ndarray) -> np.ndarray:
+    """`z.T @ z`, in blocks of rows for the same reason."""
+    q = z.shape[1]
+    step = max(1, _ONE_THREAD // (q * q))
+    return sum((z[i : i + step].T @ z[i : i + step] for i in range(0, len(z), step)), np.zeros((q, q)))
 
 
-def _squared(pairs: np.ndarray, where: tuple[np.ndarray, np.ndarray], q: int) -> np.ndarray:
-    """(pairs, replicates) as symmetric matrices: (q, q, replicates), with rows and columns of 0 up to size `q`."""
-    out = np.zeros((q, q, pairs.shape[1]))
-    out[where] = pairs
-    out[where[::-1]] = pairs
+def _pairs(z: np.ndarray) -> np.ndarray:
+    """Products of every two columns of `z` (rows, q): (pairs of columns, rows)."""
+    one, two = np.triu_indices(z.shape[1])
+    return np.ascontiguousarray((z[:, one] * z[:, two]).T)
+
+
+def matrices(pairs: np.ndarray, k: int, size: int) -> np.ndarray:
+    """Pairs of k columns, (pairs, replicates), as upper triangular matrices (size, size, replicates), size >= k."""
+    out = np.zeros((size, size, pairs.shape[1]))
+    out[np.triu_indices(k)] = pairs
     return out
+
+
+def _symmetric(upper: np.ndarray) -> np.ndarray:
+    """(q, q, replicates) with an upper triangle as full symmetric matrices (replicates, q, q)."""
+    full = np.moveaxis(upper, 2, 0)
+    return np.triu(full) + np.swapaxes(np.triu(full, 1), 1, 2)
 
 
 def eliminate(gram: np.ndarray, pivots: int) -> tuple[np.ndarray, np.ndarray]:
@@ -334,12 +368,12 @@ def eliminate(gram: np.ndarray, pivots: int) -> tuple[np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    gram : float array (q, q, replicates), positive semidefinite.
+    gram : float array (q, q, replicates), positive semidefinite; only the upper triangles are read.
 
     Returns
     -------
     upper : `gram`, holding the upper triangular factor in its first `pivots` rows (pivots not divided out) and the
-        cross-products of what is left of the other columns in its lower right block.
+        cross-products of what is left of the other columns in its lower right block (upper triangle).
     kept : bool array (pivots, replicates); False where a column is redundant given those before it. Such a column is
         passed over.
     """
@@ -404,14 +438,19 @@ def ols(matrix: np.ndarray, y: np.ndarray, groups: Clusters) -> LinearFit:
 
     Equal to R `lm` with `sandwich::vcovCL(type = "HC1")` and to statsmodels `cov_type="cluster"`.
     """
-    z, mean, sd = standardised(matrix)
-    q, r = np.linalg.qr(z)
-    b = np.linalg.solve(r, q.T @ y)
-    residual = y - z @ b
-    bread = np.linalg.inv(r)
-    scores = _sum_by(z * residual[:, None], groups) @ (bread @ bread.T)
-    n, k = matrix.shape
-    vcov = _hc1(groups.n, n, k) * scores.T @ scores
+    return ols_in(standardised(matrix), y, groups)
+
+
+def ols_in(columns: Standardised, y: np.ndarray, groups: Clusters) -> LinearFit:
+    """As `ols`, from standardised columns; the coefficients are those of the original ones."""
+    z, mean, sd = columns
+    bread = np.linalg.inv(_gram(z))
+    b, residual = np.zeros(z.shape[1]), y
+    for _ in range(2):  # the second round takes back the digits that the cross-products lost
+        b = b + bread @ np.einsum("ij,i->j", z, residual)
+        residual = y - np.einsum("ij,j->i", z, b)
+    scores = _sum_by(z * residual[:, None], groups) @ bread
+    vcov = _hc1(groups.n, *z.shape) * scores.T @ scores
     coef, vcov = _raw(b, vcov, mean, sd)
     return LinearFit(coef, np.sqrt(np.diag(vcov)), vcov, float(residual @ residual))
 
@@ -437,14 +476,14 @@ def bootstrap_ols(
     products = grams(np.column_stack([z, y - shift]), groups.codes, groups.n)
     draws, dropped = np.empty((len(counts), k)), np.empty((len(counts), k), bool)
     for part in _chunks(len(counts)):
-        gram = product(products, counts[part].T).reshape(k + 1, k + 1, -1)
+        gram = matrices(product(products, counts[part].T), k + 1, k + 1)
         upper, kept = eliminate(gram, k)
         b = back_substitute(upper, kept, k, k).T
         draws[part] = b / sd
         draws[part, 0] = b[:, 0] + shift - (b[:, 1:] * (mean[1:] / sd[1:])).sum(axis=1)
         dropped[part] = ~kept.T
     for r in np.flatnonzero(dropped.any(axis=1)):
-        gram = (products @ counts[r]).reshape(k + 1, k + 1)[:k, :k]
+        gram = _symmetric(matrices((products @ counts[r])[:, None], k + 1, k + 1))[0, :k, :k]
         draws[r, _undefined(gram, mean, sd)] = np.nan
     return draws, dropped
 
@@ -457,9 +496,7 @@ def _chunks(n: int, size: int = 1) -> list[slice]:
 
 def _sum_by(values: np.ndarray, groups: Clusters) -> np.ndarray:
     """Sums of rows per cluster: (clusters, columns)."""
-    out = np.zeros((groups.n, values.shape[1]))
-    np.add.at(out, groups.codes, values)
-    return out
+    return np.column_stack([np.bincount(groups.codes, column, groups.n) for column in values.T])
 
 
 def _hc1(n_clusters: int, n: float, k: int) -> float:
@@ -582,8 +619,7 @@ def _replicates(
     z: np.ndarray, data: Cells, times: np.ndarray, b0: np.ndarray, firth: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     k = z.shape[1]
-    products, where = _pairs(z)
-    _, kept = eliminate(_squared(product(products, (times * data.weight).T), where, k), k)
+    _, kept = eliminate(matrices(product(_pairs(z), (times * data.weight).T), k, k), k)
     start = np.where(kept.T, b0, 0.0)
     b, sound = _newton(z, data, times, start, firth=firth, kept=kept.T)
     return b, sound, ~kept.T
@@ -614,7 +650,7 @@ def _newton(
     whether each replicate came to rest at finite log-odds.
     """
     k = z.shape[1]
-    products, where = _pairs(z)
+    products = _pairs(z)
     b, sound = start.copy(), np.zeros(len(start), bool)
     todo = np.arange(len(start))
     for _ in range(_NEWTON_STEPS):
@@ -622,11 +658,11 @@ def _newton(
         p = _expit(product(b[todo], z.T))
         weight = t * data.weight
         spread = weight * p * (1 - p)
-        gram = _squared(product(products, spread.T), where, k + 1)
+        gram = matrices(product(products, spread.T), k, k + 1)
         score = t * data.total - weight * p
         if firth:
-            score += _leverages(products, where, spread, gram[:k, :k]) * (0.5 - p)
-        gram[:k, k] = gram[k, :k] = product(z.T, score.T)
+            score += _leverages(products, spread, gram[:k, :k]) * (0.5 - p)
+        gram[:k, k] = product(z.T, score.T)
         if kept is not None:
             _pass_over(gram, kept[todo].T)
         upper, solved = eliminate(gram, k)
@@ -649,13 +685,11 @@ def _pass_over(gram: np.ndarray, kept: np.ndarray) -> None:
     gram[:, :k] *= kept[None]
 
 
-def _leverages(
-    products: np.ndarray, where: tuple[np.ndarray, np.ndarray], spread: np.ndarray, information: np.ndarray
-) -> np.ndarray:
+def _leverages(products: np.ndarray, spread: np.ndarray, information: np.ndarray) -> np.ndarray:
     """Sum of the hat values of a cell's rows: (replicates, cells)."""
-    inverse = np.linalg.pinv(np.moveaxis(information, 2, 0), hermitian=True)
-    twice = np.where(where[0] == where[1], 1.0, 2.0)
-    return spread * product(inverse[:, where[0], where[1]] * twice, products)
+    inverse = np.linalg.pinv(_symmetric(information), hermitian=True)
+    one, two = np.triu_indices(len(information))
+    return spread * product(inverse[:, one, two] * np.where(one == two, 1.0, 2.0), products)
 
 
 def _expit(eta: np.ndarray) -> np.ndarray:
@@ -710,8 +744,8 @@ def summarise(draws: np.ndarray, ci_level: float = 0.95) -> Summary:
     """Percentile interval and p-value from the same draws.
 
     The ends are order statistics, the m-th from below and from above with m = B (1 - ci_level) / 2 rounded up; p is
-    twice the smaller share of draws at or beyond 0, at least 2 / B. So the interval leaves out 0 exactly when p is below
-    1 - ci_level (from B = 2 / (1 - ci_level) draws on; with fewer, p can never be that small).
+    twice the smaller share of draws at or beyond 0, at least 2 / B. So the interval leaves out 0 exactly when p is
+    below 1 - ci_level (from B = 2 / (1 - ci_level) draws on; with fewer, p can never be that small).
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap
-from cilab.stats.bootstrap import RESAMPLES_SCORES, Array
+from cilab.stats.bootstrap import RESAMPLES_SCORES, Array, Mask
 from cilab.stats.grid import ROW, Grid, check_choice, grid
 from cilab.stats.hypothesis_tests import adjust
 from cilab.stats.result import Result
@@ -344,7 +344,7 @@ def compare(
     used = np.vstack([shared, shared]) if tasks == "both" else g.scored
     points = g.points(used)
     drawn = g.replicates(used, resamples=resamples, seed=seed).by_dimension
-    table = _compared(g, points[:n], points[n:], drawn[..., :n] - drawn[..., n:], shared, ci_level)
+    table = _compared(g, points[:n], points[n:], drawn[..., :n] - drawn[..., n:], shared, used, ci_level)
     if table.height == 1:
         raise TableError(f"compare: {name_a} and {name_b} have no task in common that both solve alone")
     dims = table.height - 1
@@ -378,7 +378,7 @@ def _left_out(*, grid_left: Mapping[str, int], total: int, used: int) -> dict[st
     return {**grid_left, "of rows not compared": total - used} if total > used else dict(grid_left)
 
 
-def _compared(g: Grid, a: Array, b: Array, drawn: Array, shared: Array, ci_level: float) -> pl.DataFrame:
+def _compared(g: Grid, a: Array, b: Array, drawn: Array, shared: Mask, used: Mask, ci_level: float) -> pl.DataFrame:
     """The table; a, b of shape (pairs, dimensions), drawn of shape (dimensions, resamples, pairs)."""
     changed = np.where(shared, g.values[: len(a)] - g.values[len(a) :], 0.0)
     lines, means, kept = [], [], []
@@ -389,7 +389,7 @@ def _compared(g: Grid, a: Array, b: Array, drawn: Array, shared: Array, ci_level
         means.append((bootstrap.exact_mean(a[both, d]), bootstrap.exact_mean(b[both, d])))
         kept.append(drawn[d][:, both].mean(axis=1))
         counts = _changes(shared, changed, tasks)
-        n_distinct = int(g.scored[:, tasks].any(axis=0).sum())
+        n_distinct = int(used[:, tasks].any(axis=0).sum())
         lines.append({"dimension": name, **_paired(*means[-1], kept[-1], ci_level, n_distinct), **counts})
     if not lines:
         return pl.DataFrame([{"dimension": OVERALL}], schema=_COMPARISON)
@@ -419,7 +419,7 @@ def _paired(a: float, b: float, drawn: Array, ci_level: float, n_tasks: int) -> 
     }
 
 
-def _changes(shared: Array, changed: Array, tasks: slice) -> dict[str, int]:
+def _changes(shared: Mask, changed: Array, tasks: slice) -> dict[str, int]:
     return {
         "n_tasks": int(shared[:, tasks].sum()),
         "n_a_higher": int((changed[:, tasks] > 1e-9).sum()),
@@ -427,7 +427,7 @@ def _changes(shared: Array, changed: Array, tasks: slice) -> dict[str, int]:
     }
 
 
-def _flipped(g: Grid, shared: Array) -> pl.DataFrame:
+def _flipped(g: Grid, shared: Mask) -> pl.DataFrame:
     """Shared tasks with different values, and the runs behind them."""
     n = len(shared)
     difference = np.where(shared, g.values[:n] - g.values[n:], 0.0)

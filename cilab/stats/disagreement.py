@@ -56,9 +56,9 @@ class OddsRatioResult(Result):
     Attributes
     ----------
     table : one row per coefficient: `outcome`, `predictor` ("intercept" first), `level` (null for numbers),
-        `odds_ratio`, `lo`, `hi` (percentile interval), `p` (from the same draws, at least `p_floor`), `mark` (** p < 0.01,
-        * p < 0.05, † p < 0.10), `coefficient` (log-odds), `se` (of the log-odds, cluster-robust HC1), `sd_draws` (sd of
-        the log-odds over the draws), `n_replicates` (draws that determine it).
+        `odds_ratio`, `lo`, `hi` (percentile interval), `p` (from the same draws, at least `p_floor`), `mark`
+        (** p < 0.01, * p < 0.05, † p < 0.10), `coefficient` (log-odds), `se` (of the log-odds, cluster-robust HC1),
+        `sd_draws` (sd of the log-odds over the draws), `n_replicates` (draws that determine it).
     reference : predictor -> level without a coefficient.
     n_clusters : number of clusters. p_floor : 2 / resamples.
     estimator : maximum_likelihood or firth.
@@ -90,6 +90,8 @@ class OddsRatioResult(Result):
             f"{self.n_clusters} clusters ({self.parameters['cluster']}), drawn {self.parameters['resamples']:,} times; "
             f"no p-value can be below {self.p_floor:g}."
         )
+        if self.n_clusters < cl.FEW_CLUSTERS:
+            out.append(cl.FEW_WORDS)
         if self.estimator == "firth":
             out.append("Penalised likelihood (Firth): odds ratios are pulled towards 1.")
         if self.replicates_lost:
@@ -162,8 +164,8 @@ def odds_ratios(
     cl.check_draws(resamples, seed)
     wanted = list(dict.fromkeys((outcome, *predictors, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
-    groups = cl.clusters(rows[cluster])
-    rows, groups, left_out = cl.complete(rows, (outcome, *predictors), groups)
+    rows, groups, left_out = cl.complete(rows, (outcome, *predictors), cluster)
+    cl.warn_if_few(groups, cluster)
     columns = cl.design(rows, predictors, reference)
     cl.refuse_redundant(columns.matrix, columns.names, "predictors")
     return _estimate(
@@ -222,8 +224,8 @@ def _estimate(
     lost = np.isnan(draws).all(axis=1)
     cl.refuse_undefined(
         dict(zip(columns.names, draws.T, strict=True)),
-        f"in {int(lost.sum())} of them the outcome {parameters['outcome']} is separated, in the others the level is absent; "
-        "leave the predictor out, merge levels" + ("" if firth else ", or use estimator='firth'"),
+        f"in {int(lost.sum())} of them the outcome {parameters['outcome']} is separated, in the others the level is "
+        "absent; leave the predictor out, merge levels" + ("" if firth else ", or use estimator='firth'"),
     )
     return OddsRatioResult(
         table=_table(columns, fit, draws, parameters),
@@ -296,8 +298,8 @@ def _line(row: Mapping[str, Any], p_floor: float) -> dict[str, str]:
 
 def _caption(ci_level: float) -> str:
     return (
-        f"Odds ratios of a fractional logit; percentile intervals at {100 * ci_level:g}% and p-values from the same draws "
-        "of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10."
+        f"Odds ratios of a fractional logit; percentile intervals at {100 * ci_level:g}% and p-values from the same "
+        "draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10."
     )
 
 
@@ -411,6 +413,7 @@ def disagreement(
     settings = {"cluster": cluster, "resamples": resamples, "seed": seed, "ci_level": 0.95, "estimator": estimator}
     fitted, failed = _models_of(rollouts, settings, found.provenance)
     groups = cl.clusters(rollouts[cluster])
+    cl.warn_if_few(groups, cluster)
     counts = groups.counts(resamples, seed)
     return DisagreementResult(
         table=pl.concat([m.table for m in fitted.values()]),

@@ -188,7 +188,7 @@ def grid(
     runs = _typed(runs)
     runs, reviewed = _reviewed(runs, data, reviews)
     benchmark = benchmark or _benchmark(runs)
-    runs = runs.with_columns(_scope(benchmark, version, models, dimensions).alias("reason"))
+    runs = runs.with_columns(_scope(benchmark, version, models).alias("reason"))
     if models is not None:
         _check_names("model", models, runs["model"])
     runs = _once(runs)
@@ -284,7 +284,7 @@ def _benchmark(runs: pl.DataFrame) -> str:
     return there[0]
 
 
-def _scope(benchmark: str, version: str, models: Sequence[str] | None, dims: Sequence[str] | None) -> pl.Expr:
+def _scope(benchmark: str, version: str, models: Sequence[str] | None) -> pl.Expr:
     """Why a run is out of the question; null where it is not."""
     versions = list(dict.fromkeys(["alone", "baseline", version]))
     reason = (
@@ -295,9 +295,6 @@ def _scope(benchmark: str, version: str, models: Sequence[str] | None, dims: Seq
     )
     if models is not None:
         reason = reason.when(~pl.col("model").is_in(list(models))).then(pl.lit("of models not asked for"))
-    if dims is not None:
-        other = pl.col("dimension").is_not_null() & ~pl.col("dimension").is_in(list(dims))
-        reason = reason.when(other).then(pl.lit("of dimensions not asked for"))
     return reason.otherwise(None)
 
 
@@ -561,7 +558,7 @@ class _Builder:
     def _left_out(self, runs: pl.DataFrame) -> dict[str, int]:
         """Reason -> runs, of all that were read."""
         counted = _counted(self.runs)
-        dropped = self.runs["reason"].null_count() - self.kept.height  # by the tasks table's dimensions
+        dropped = self.runs["reason"].null_count() - self.kept.height
         for reason, n in [("of dimensions not asked for", dropped), *_counted(runs).items()]:
             counted[reason] = counted.get(reason, 0) + n
         return dict(sorted(((k, n) for k, n in counted.items() if n), key=lambda item: (-item[1], item[0])))

@@ -82,7 +82,8 @@ class GroundingResult(Result):
         `starter_tier, follower_tier, starter_family, follower_family, interaction, homogeneous, same_family` (0 or 1),
         `path_length` (steps), `median_tokens` (per message), `log_median_tokens`. Missing values are null.
     pairs : one row per ordered pair: `n`, mean `grounding`, `weighted_outcome`, and `share_global`.
-    correlations : `method` (pearson, spearman), `r`, `p`, `n`: mean grounding against mean outcome over the ordered pairs.
+    correlations : `method` (pearson, spearman), `r`, `p`, `n`: mean grounding against mean outcome, over ordered
+        pairs.
     by_strategy : per strategy (global, local) the `mean` outcome with `se`, `lo`, `hi` (95 %, rollouts as independent).
     by_tier : share of global strategies per pair of tiers, strongest first, with `n`.
     agreement : per two annotators and feature: `statistic` (pearson for the score, kappa for its components and the
@@ -211,7 +212,7 @@ def annotated_pairs(
     """Scored pair rollouts with their controls, and the annotations of them; see `grounding`.
 
     `features` are those by which an annotator is known; with `everybody`, rollouts that any annotator annotated are
-    kept, and `annotator` is not asked for.
+    kept, `annotator` is not asked for, and an outcome is not needed.
     """
     notes = _annotations(study, repeat, features)
     name = None if everybody else _annotator(notes, annotator)
@@ -219,7 +220,7 @@ def annotated_pairs(
     rows, provenance = _runs(study)
     rows = rows.join(_models(study, models, "starter"), on="starter", how="left")
     rows = rows.join(_models(study, models, "follower"), on="follower", how="left")
-    rows = rows.with_columns(_reason(mine, name, arm).alias("reason"))
+    rows = rows.with_columns(_reason(mine, name, arm, not everybody).alias("reason"))
     again = pl.col("run_id").is_first_distinct().not_() & pl.col("reason").is_null()
     rows = rows.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
     counts = rows["reason"].drop_nulls().value_counts()
@@ -343,7 +344,7 @@ def _models(study: Any, models: Any, seat: str) -> pl.DataFrame:
     return wanted
 
 
-def _reason(mine: pl.DataFrame, annotator: str | None, arm: str | None) -> pl.Expr:
+def _reason(mine: pl.DataFrame, annotator: str | None, arm: str | None, scored: bool) -> pl.Expr:
     """Why a run is left out; null where it is used. The first reason that fits counts."""
     version, who = pl.col("version"), "anybody" if annotator is None else annotator
     known = [f"{seat}_{what}" for seat in ("starter", "follower") for what in ("family", "tier")]
@@ -360,7 +361,7 @@ def _reason(mine: pl.DataFrame, annotator: str | None, arm: str | None) -> pl.Ex
     for status, words in _STATUS_REASONS.items():
         reason = reason.when(pl.col("status") == status).then(pl.lit(words))
     return (
-        reason.when(pl.col("weighted_outcome").is_null())
+        reason.when(pl.lit(scored) & pl.col("weighted_outcome").is_null())
         .then(pl.lit("without an outcome"))
         .when(~pl.col("run_id").is_in(mine["run_id"].unique().to_list()))
         .then(pl.lit(f"not annotated by {who}"))

@@ -42,9 +42,9 @@ class MazeRows:
 
     Attributes
     ----------
-    rows : the columns of the runs that were there, `value` (the outcome as a number), `first` and `second` (names of the
-        two agents, with the reasoning setting where one model stands with several), `reason` (why a rollout is left
-        out; null where it is used).
+    rows : the columns of the runs, `value` (the outcome as a number), `first` and `second` (names of the two agents,
+        with the reasoning setting where one model stands with several), `reason` (why a rollout is left out; null
+        where it is used).
     left_out : reason -> number of rows, those out of scope included.
     provenance : of the whole table.
     kept : what was held fixed: maze_size, wall_density, arm.
@@ -281,7 +281,7 @@ def difference(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, z: floa
     """`diff, lo, hi` of two independent means a - b; None where one is missing."""
     if a is None or b is None or a["mean"] is None or b["mean"] is None:
         return {"diff": None, "lo": None, "hi": None}
-    diff = a["mean"] - b["mean"]
+    diff = round(a["mean"] - b["mean"], 12)  # 0.3 - 0.1 - 0.2 is no difference
     if a["se"] is None or b["se"] is None:
         return {"diff": diff, "lo": None, "hi": None}
     half = z * math.hypot(a["se"], b["se"])

@@ -1,8 +1,8 @@
 """Mediation with clustered data: does X act on Y through M, and does the effect of M depend on X?
 
-May import `cilab.errors`, `cilab.stats.cluster`, `cilab.stats.grounding` and `cilab.stats.result`. Estimates, intervals,
-p-values and sensitivity come from one set of cluster draws. Checks no range of the outcome in `mediate` (the maze builder
-`mediation` does), and claims no cause: the models are regressions.
+May import `cilab.errors`, `cilab.stats.cluster`, `cilab.stats.grounding` and `cilab.stats.result`. Estimates,
+intervals, p-values and sensitivity come from one set of cluster draws. Checks no range of the outcome in `mediate`
+(the maze builder `mediation` does), and claims no cause: the models are regressions.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Sensitivity(NamedTuple):
     rho_at_zero : correlation of the two models' residuals at which the indirect effect is 0.
     lo, hi : its percentile interval.
     rho_significant : the correlation up to which the indirect effect keeps its sign and stays significant: for a
-        positive `rho_at_zero` the largest at which the interval of the effect leaves out 0. Of the opposite sign where the
-        effect is not significant to begin with; None where it is significant at no correlation.
+        positive `rho_at_zero` the largest at which the interval of the effect leaves out 0. Of the opposite sign
+        where the effect is not significant to begin with; None where it is significant at no correlation.
     """
 
     x: float | None
@@ -81,9 +81,9 @@ class MediationResult(Result):
     Attributes
     ----------
     table : one row per effect: `effect` (a, b, direct, total, indirect, share_mediated, synergy_b1, synergy_b2,
-        synergy_direct, b_at_1, indirect_at_0, indirect_at_1), `model`, `estimate`, `lo`, `hi` (percentile interval), `p`
-        (from the draws, at least `p_floor`), `se`, `se_from` ("cluster-robust" HC1 for what is a coefficient or a sum of
-        two, "draws" for products and quotients: the sd of the draws), `sd_draws`. Null where the product X M is
+        synergy_direct, b_at_1, indirect_at_0, indirect_at_1), `model`, `estimate`, `lo`, `hi` (percentile interval),
+        `p` (from the draws, at least `p_floor`), `se`, `se_from` ("cluster-robust" HC1 for what is a coefficient or a
+        sum of two, "draws" for products and quotients: the sd of the draws), `sd_draws`. Null where the product X M is
         redundant.
     coefficients : all four regressions in full: `model` (mediator, total, additive, synergy), `term`, `estimate`, `se`
         (cluster-robust, HC1).
@@ -121,7 +121,7 @@ class MediationResult(Result):
         return dict(self.table.select("effect", "estimate").iter_rows())
 
     def effect_at(self, x: float) -> pl.DataFrame:
-        """Synergy model at X = `x`: rows `b_at_x` (b1 + b2 x) and `indirect_at_x` (a (b1 + b2 x)), columns as in `.table`.
+        """Synergy model at X = `x`: rows `b_at_x` (b1 + b2 x) and `indirect_at_x` (a (b1 + b2 x)) as in `.table`.
 
         Raises
         ------
@@ -139,8 +139,8 @@ class MediationResult(Result):
     def sensitivity(self, x: float | None = None) -> Sensitivity:
         """The correlation that explains the indirect effect away: additive model, or the synergy model at X = `x`.
 
-        rho* = h / sqrt(1 + h^2) with h = (b1 + b2 x) s_m / s_y; s_m and s_y are the root mean squares (divisor n) of the
-        residuals of the mediator model and of the full outcome model. In the additive model rho* is the partial
+        rho* = h / sqrt(1 + h^2) with h = (b1 + b2 x) s_m / s_y; s_m and s_y are the root mean squares (divisor n) of
+        the residuals of the mediator model and of the full outcome model. In the additive model rho* is the partial
         correlation of M and Y given X and the controls.
 
         Raises
@@ -224,6 +224,8 @@ class MediationResult(Result):
             f"no p-value can be below {self.p_floor:g}.",
             _sensitivity_words(self.sensitivities),
         ]
+        if self.n_clusters < cl.FEW_CLUSTERS:
+            out.append(cl.FEW_WORDS)
         if self.reference:
             levels = ", ".join(f"{name} {level}" for name, level in self.reference.items())
             out.append(f"Reference levels of the controls: {levels}.")
@@ -320,10 +322,9 @@ def mediate(
     cl.check_level(ci_level)
     wanted = list(dict.fromkeys((x, m, y, *controls, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
-    groups = cl.clusters(rows[cluster])
-    rows, groups, left_out = cl.complete(rows, (x, m, y, *controls), groups)
+    rows, groups, left_out = cl.complete(rows, (x, m, y, *controls), cluster)
+    cl.warn_if_few(groups, cluster)
     columns = cl.design(rows, controls)
-    cl.refuse_redundant(columns.matrix, columns.names, "controls")
     parameters = {
         "x": x,
         "m": m,
@@ -351,8 +352,8 @@ def mediation(
     """The paper's mediation of grounding on the weighted outcome through a global strategy, from a maze study.
 
     X is the grounding score of equation 1, M whether a global strategy was annotated, Y the weighted outcome. Controls:
-    family and tier of both agents, whether they are the same model and of the same family, the shortest path's length, and
-    the logarithm of the median tokens per message. A control that is constant in the study, or follows from the
+    family and tier of both agents, whether they are the same model and of the same family, the shortest path's length,
+    and the logarithm of the median tokens per message. A control that is constant in the study, or follows from the
     others, is in no model, and named. Which rollouts are used stands at `cilab.stats.grounding.grounding`.
 
     Parameters
@@ -380,8 +381,8 @@ def mediation(
     rows = source.table
     empty = {name: "is known of no rollout" for name in CONTROLS if rows[name].null_count() == rows.height}
     controls = [name for name in CONTROLS if name not in empty]
-    groups = cl.clusters(rows[cluster])
-    rows, groups, missing = cl.complete(rows, (x, m, y, *controls), groups)
+    rows, groups, missing = cl.complete(rows, (x, m, y, *controls), cluster)
+    cl.warn_if_few(groups, cluster)
     reference = {k: v for k, v in REFERENCE.items() if k in controls and v in rows[k].unique().to_list()}
     columns = cl.design(rows, controls, reference)
     surplus = cl.redundant(columns.matrix, columns.names)
@@ -415,10 +416,13 @@ def _check_names(x: str, m: str, y: str, controls: Sequence[str], cluster: str) 
 
 
 class _Data(NamedTuple):
-    """Control columns (the intercept first), exposure, mediator, outcome, clusters."""
+    """What the models are fitted to.
 
-    controls: cl.Design
-    x: np.ndarray
+    `columns`: intercept, controls, X, M and X M, standardised, `names` theirs; `m`, `y`: mediator and outcome.
+    """
+
+    columns: cl.Standardised
+    names: tuple[str, ...]
     m: np.ndarray
     y: np.ndarray
     groups: cl.Clusters
@@ -433,9 +437,10 @@ def _estimate(
     provenance: Provenance,
 ) -> MediationResult:
     roles = {role: parameters[role] for role in ("x", "m", "y")}
-    data = _Data(controls, *(_varying(rows[name], role) for role, name in roles.items()), groups)
-    _refuse_determined(data, roles)
-    coefficients, point, errors, vcov_b = _point_estimates(data, roles)
+    x, m, y = (_varying(rows[name], role) for role, name in roles.items())
+    names = (*controls.names, roles["x"], roles["m"], f"{roles['x']} × {roles['m']}")
+    data = _Data(cl.standardised(np.column_stack([controls.matrix, x, m, x * m])), names, m, y, groups)
+    coefficients, point, errors, vcov_b = _point_estimates(data, synergy=_product_is_free(data))
     counts = groups.counts(parameters["resamples"], parameters["seed"])
     draws, dropped = _draws(data, counts)
     if "synergy_b2" not in point:
@@ -494,39 +499,33 @@ def _varying(column: pl.Series, role: str) -> np.ndarray:
     return values
 
 
-def _refuse_determined(data: _Data, roles: Mapping[str, str]) -> None:
-    """Refuse an exposure or a mediator that the columns before it determine."""
-    names = [*data.controls.names, roles["x"], roles["m"]]
-    for j, words in cl.redundant(np.column_stack([data.controls.matrix, data.x, data.m]), names).items():
-        role = "x" if j == len(names) - 2 else "m"
-        raise TableError(f"{role}: {names[j]} {words}; its effect cannot be told from theirs")
+def _product_is_free(data: _Data) -> bool:
+    """Whether X M is no combination of the other columns; refuses such controls, exposures and mediators."""
+    found = cl.redundant_in(data.columns, data.names)
+    last = len(data.names) - 1
+    for j, words in found.items():
+        if j < last - 2:
+            raise TableError(f"controls: {data.names[j]} {words}; leave it out")
+        if j < last:
+            role = "x" if j == last - 2 else "m"
+            raise TableError(f"{role}: {data.names[j]} {words}; its effect cannot be told from theirs")
+    return not found
 
 
 def _point_estimates(
-    data: _Data, roles: Mapping[str, str]
+    data: _Data, synergy: bool
 ) -> tuple[pl.DataFrame, dict[str, float], dict[str, float], tuple[float, float, float]]:
     """All coefficients; the estimates by name; cluster-robust standard errors by name; covariance of b1 and b2."""
-    c, x, m, y, groups = data
-    n, product = len(y), x * m
-    term = f"{roles['x']} × {roles['m']}"
-    columns = {
-        "mediator": (m, [x], [roles["x"]]),
-        "total": (y, [x], [roles["x"]]),
-        "additive": (y, [x, m], [roles["x"], roles["m"]]),
-        "synergy": (y, [x, m, product], [roles["x"], roles["m"], term]),
-    }
-    names = [*c.names, roles["x"], roles["m"], term]
-    if cl.redundant(np.column_stack([c.matrix, x, m, product]), names):
-        del columns["synergy"]
-    fits, lines = {}, []
-    for model, (target, more, more_names) in columns.items():
-        fit = fits[model] = cl.ols(np.column_stack([c.matrix, *more]), target, groups)
-        terms = [*c.names, *more_names]
-        lines += [
-            {"model": model, "term": t, "estimate": float(b), "se": float(s)}
-            for t, b, s in zip(terms, fit.coef, fit.se, strict=True)
-        ]
-    k = len(c.names)
+    n, k = len(data.y), len(data.names) - 3
+    models = {"mediator": (data.m, k + 1), "total": (data.y, k + 1), "additive": (data.y, k + 2)}
+    if synergy:
+        models["synergy"] = (data.y, k + 3)
+    fits = {name: cl.ols_in(data.columns.first(size), y, data.groups) for name, (y, size) in models.items()}
+    lines = [
+        {"model": model, "term": term, "estimate": float(b), "se": float(s)}
+        for model, fit in fits.items()
+        for term, b, s in zip(data.names, fit.coef, fit.se, strict=False)
+    ]
     where = {"a": ("mediator", k), "total": ("total", k), "direct": ("additive", k), "b": ("additive", k + 1)}
     vcov_b = (math.nan,) * 3
     s_m = math.sqrt(fits["mediator"].rss / n)
@@ -552,13 +551,10 @@ def _draws(data: _Data, counts: np.ndarray) -> tuple[dict[str, np.ndarray], dict
     With the columns in the order controls, X, M, X M, Y, one elimination of the cross-products serves all four
     regressions: each is a back substitution in the last rows.
     """
-    c, x, m, y, groups = data
-    z, _, _ = cl.standardised(c.matrix)
-    tail = np.column_stack([np.ones_like(x), x, m, x * m, y])
-    last, _, sd = cl.standardised(tail)
-    k, sx, sm, sp, sy = z.shape[1], *sd[1:]
-    gram = cl.product(cl.grams(np.column_stack([z, last[:, 1:]]), groups.codes, groups.n), counts.T)
-    u, kept = cl.eliminate(gram.reshape(k + 4, k + 4, -1), k + 3)
+    z, _, sd = data.columns
+    k, (sx, sm, sp), sy = len(data.names) - 3, sd[-3:], data.y.std() or 1.0
+    products = cl.grams(np.column_stack([z, (data.y - data.y.mean()) / sy]), data.groups.codes, data.groups.n)
+    u, kept = cl.eliminate(cl.matrices(cl.product(products, counts.T), k + 4, k + 4), k + 3)
     ix, im, ip, iy = range(k, k + 4)
     with np.errstate(divide="ignore", invalid="ignore"):
         xx, mm, pp = (np.where(kept[j], u[j, j], np.nan) for j in (ix, im, ip))
@@ -580,7 +576,7 @@ def _draws(data: _Data, counts: np.ndarray) -> tuple[dict[str, np.ndarray], dict
             "synergy_ratio": np.sqrt(mm / rest) * sm / sy,
         }
     lost = (~kept[1:k]).sum(axis=1)
-    return draws, {name: int(n) for name, n in zip(c.names[1:], lost, strict=True) if n}
+    return draws, {name: int(n) for name, n in zip(data.names[1:k], lost, strict=True) if n}
 
 
 def _slope(values: Mapping[str, Any], x: float | None) -> Any:
@@ -684,8 +680,9 @@ def _derived(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _caption(roles: Mapping[str, str], ci_level: float) -> str:
     return (
-        f"{roles['x']} on {roles['y']} through {roles['m']}: least squares, percentile intervals at {100 * ci_level:g}% and "
-        "p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10. Associations, not causes."
+        f"{roles['x']} on {roles['y']} through {roles['m']}: least squares; percentile intervals at "
+        f"{100 * ci_level:g}% and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10. "
+        "Associations, not causes."
     )
 
 

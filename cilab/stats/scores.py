@@ -532,10 +532,10 @@ def _mean_or_none(values: Array) -> float | None:
 
 
 def _ends(replicates: Array | None, ci_level: float) -> tuple[float | None, float | None]:
-    if replicates is None or np.isnan(replicates).all():
+    if replicates is None:
         return None, None
-    lo, hi = bootstrap.percentile_interval(replicates, ci_level)
-    return 100 * float(lo), 100 * float(hi)
+    lo, hi = bootstrap.ends(replicates, ci_level)
+    return (None, None) if lo is None or hi is None else (100 * lo, 100 * hi)
 
 
 def _group_differences(

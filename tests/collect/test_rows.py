@@ -14,6 +14,7 @@ from cilab.collect.rows import (
     call_row,
     completion_from_payload,
     completion_payload,
+    fitting,
     known_total,
     run_row,
     tool_call,
@@ -98,6 +99,41 @@ def test_a_failed_call_and_a_refusal_are_rows_with_their_reason():
         10,
         0.01,
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (12.0, 12),
+        (12.5, None),
+        (-1, None),
+        ("12", None),
+        (True, None),
+        (float("nan"), None),
+        (float("inf"), None),
+        (0, 0),
+    ],
+)
+def test_a_token_count_that_is_none_is_unknown(said, kept):
+    row = frame("calls", [row_of(Completion("x", usage=Usage(said, said, said, said)))]).row(0, named=True)
+    assert [row[k] for k in ("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached")] == [kept] * 4
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [(1, 1.0), (0.0, 0.0), (-0.5, None), ("0.5", None), (float("nan"), None), (True, None)]
+)
+def test_a_cost_that_is_none_is_unknown_and_never_zero(said, kept):
+    row = frame("calls", [row_of(Completion("x", cost_usd=said, model_returned=5))]).row(0, named=True)
+    assert (row["cost_usd"], row["model_returned"]) == (kept, "5")
+
+
+def test_rows_that_fit_are_kept_and_the_first_that_does_not_is_told():
+    good = {"run_id": "r", "index": 0, "kind": "message", "seat": "1", "seat_kind": "under_test"}
+    bad = [good | {"index": 1, "content": 5}, good | {"index": 2, "cost_usd": float("nan")}]
+    labels = [{"run_id": "r", "index": 0, "rater": "final"}]
+    kept, problem = fitting({"messages": [good, *bad], "labels": labels})
+    assert kept == {"messages": [good], "labels": labels} and "content is 5" in problem
+    assert fitting({"messages": [good]}) == ({"messages": [good]}, None)
 
 
 def test_the_row_tells_the_sampling_asked_for_and_the_one_sent():

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import cilab
+from cilab.journal import JOURNAL_NAME
 from tests.collect.fault_server import Fault, FaultServer
 
 KEYS = {"OPENAI_API_KEY": "sk-test-0123456789abcdefPLANTED"}
@@ -104,3 +105,17 @@ def test_a_signal_while_it_starts_is_an_interruption_too(what, shell, study, unt
     assert ended.code == 130
     assert "Traceback" not in ended.err
     assert not (shell.folder / "out" / "tables").exists()
+
+
+def test_an_interrupted_quickstart_makes_no_report_of_what_is_not_there(shell, until):
+    session = shell.start("quickstart", "--no-open")
+    folder = shell.folder / "data" / "studies" / "quickstart"
+    assert until(
+        lambda: (folder / JOURNAL_NAME).exists() and cilab.status(folder)["kept_completions"] > 0, session, 0.1
+    )
+    session.send(signal.SIGINT)
+    ended = session.wait()
+    assert ended.code == 130
+    assert "Traceback" not in ended.err
+    assert ended.out.split() == ["data", "data/studies/quickstart"]
+    assert not (shell.folder / "reports").exists()

@@ -161,7 +161,8 @@ def _number(cells: Cells, ours: OurColumn, column: Column) -> Cells:
 
 def _parse(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     """(numbers, mask of texts that are none); words for truth are 1 and 0, an empty text is missing."""
-    stripped = texts.str.strip_chars()
+    # `93 %` is read as 93: the check of fractions then refuses it with a guess, and a scale mends it.
+    stripped = texts.str.strip_chars().str.strip_suffix("%").str.strip_chars()
     numbers = stripped.cast(pl.Float64, strict=False)
     if numbers.null_count() > stripped.null_count():
         word = stripped.str.to_lowercase()

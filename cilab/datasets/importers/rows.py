@@ -57,6 +57,7 @@ class Rows:
         self.table = TABLES[section.into]
         self.used: set[str] = set()
         self.lost: dict[str, pl.Series] = {}
+        self.whole: set[str] = set()  # source columns of which some column of ours holds every cell as it was
         self.cells: dict[str, make.Cells] = {}
         #: What a row is called in the report: rows of a query are not those of the file.
         self.where = f"{file.name}{' as queried' if section.query else ''}"
@@ -158,7 +159,9 @@ class Rows:
             self.used.update(column.sources)
         if column.from_ is not None:
             self.used.add(column.from_)
-            if made.lost is not None:
+            if made.lost is None:
+                self.whole.add(column.from_)
+            else:
                 before = self.lost.get(column.from_)
                 self.lost[column.from_] = made.lost if before is None else before | made.lost
         for reason, mask in made.repaired.items():
@@ -409,6 +412,7 @@ class Rows:
             mask = pl.int_range(self.df.height, eager=True).is_in(rows.to_list())
             before = self.lost.get(source)
             self.lost[source] = mask if before is None else before | mask
+            self.whole.discard(source)
 
     def _keep_extra(self, out: pl.DataFrame, gone: list[tuple[FindingKind, str, pl.DataFrame]]) -> None:
         for kind, reason, rows in gone:
@@ -416,7 +420,8 @@ class Rows:
             self.tally.find(kind, self.table.name, reason, rows.height, shown)
             self.tally.keep(self._extra(rows, list(self.df.columns), f"{kind}: {reason}", {}))
         left = [c for c in self.df.columns if c != _ROW and c not in self.used]
-        self.tally.keep(self._extra(out, left, None, self.lost))
+        lost = {c: mask for c, mask in self.lost.items() if c not in self.whole}
+        self.tally.keep(self._extra(out, left, None, lost))
 
     def _extra(
         self, rows: pl.DataFrame, columns: list[str], reason: str | None, lost: Mapping[str, pl.Series]

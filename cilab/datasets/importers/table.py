@@ -88,7 +88,7 @@ def import_table(
     made: dict[str, list[tuple[Section, pl.DataFrame]]] = {}
     sources: dict[Path, pl.DataFrame] = {}
     for section, file in sections:
-        rows = Rows(section, file, name, tally, header if mapping is None else None, sources)
+        rows = Rows(section, file, name, tally, header, sources)
         made.setdefault(section.into, []).append((section, rows.placed()))
     tables = {table: _merged(table, parts, tally) for table, parts in made.items()}
     for text in (*coverage_notes(tables.get("runs")), *orphan_notes(tables)):
@@ -141,7 +141,8 @@ def _overridden(plan: MappingFile, told: Mapping[str, Any], into: str) -> Mappin
     if not told["columns"] and not told["more"] and set(told) == {"columns", "more"}:
         return plan
     raw = plan.model_dump(by_alias=True, exclude_unset=True)
-    raw["tables"] = [_with_told(s, told) if s["into"] == into else s for s in raw["tables"]]
+    everywhere = {k: told[k] for k in ("on_bad",) if k in told}
+    raw["tables"] = [_with_told(s, told) if s["into"] == into else s | everywhere for s in raw["tables"]]
     return mappings.parse(raw, "mapping with the arguments")
 
 

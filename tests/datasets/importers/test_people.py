@@ -164,14 +164,14 @@ def test_a_file_that_is_no_form_is_refused(study, write, text, match):
 
 def test_answers_without_a_study_are_refused(write, tmp_path):
     form = write("form.csv", "run_id,index,rater,label\nr,0,p,x\n")
-    with pytest.raises(ImportFailed, match="give it, e.g. study="):
+    with pytest.raises(ImportFailed, match=r"give it, e.g. study="):
         import_labels(form, None)
     with pytest.raises(StoreError, match="no such folder"):
         import_any("labels", form, tmp_path / "nowhere")
 
 
 def test_the_door_for_the_shell_names_a_wrong_kind_or_option(example, tmp_path):
-    with pytest.raises(ImportFailed, match="no importer named relase.*Did you mean release"):
+    with pytest.raises(ImportFailed, match=r"no importer named relase.*Did you mean release"):
         import_any("relase", example, None)
     with pytest.raises(ImportFailed, match="import_release has no option nam; it has name"):
         import_any("release", example, None, nam="x")

@@ -219,8 +219,9 @@ def test_a_model_in_one_version_only_is_kept_and_told(write):
 # -- what is refused, in one line ---------------------------------------------------------------------------------
 
 
-def test_percentages_are_refused_with_the_column_and_a_guess(write):
-    path = write("r.csv", "model,task_id,pass_rate\na,t,93.3\nb,t,0\nc,t,51.6\n")
+@pytest.mark.parametrize("sign", ["", "%", " %"])
+def test_percentages_are_refused_with_the_column_and_a_guess(write, sign):
+    path = write("r.csv", f"model,task_id,pass_rate\na,t,93.3{sign}\nb,t,0{sign}\nc,t,51.6{sign}\n")
     with refused(r"column 'pass_rate' \(for score\).*3.*percentages: say scale=\{'score': 0.01\}") as e:
         import_table(path, score="pass_rate", version="=alone")
     assert "\n" not in str(e.value)
