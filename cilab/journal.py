@@ -7,7 +7,8 @@ What is durable when
     A completion or a finished job is on disk (WAL, synchronous=FULL) when
     `Journal.put_completion` or `Journal.finish` returns. The rows of a finished job leave
     the journal only after their Parquet parts are in place (`Journal.forget`). Jobs that ended in an
-    error stay, with their completions, so that the next session continues inside them.
+    error stay, with their completions, so that the next session continues inside them; gated-out ones stay,
+    since the gate may be off next time.
 
 All SQLite work happens in one writer thread; what is queued meanwhile is committed together.
 """
@@ -32,6 +33,8 @@ from cilab.errors import StoreError
 from cilab.tables import valid_text
 
 JOURNAL_NAME = "journal.sqlite"
+#: Statuses that another session may change: such rollouts stay in the journal and are looked at again.
+PROVISIONAL = ("error", "gated_out")
 #: Layout version of the journal. A newer one is refused.
 JOURNAL_VERSION = 1
 

@@ -36,6 +36,18 @@ _CHUNK = 256
 #: Shuffles of a rollout's moves for its chance floor.
 _CHANCE_DRAWS = 40
 _PAIRED = ("pair", "relay")
+#: What a cell of the stratified sample has in common.
+_CELL = (
+    "version",
+    "model",
+    "effort",
+    "partner_model",
+    "partner_effort",
+    "arm",
+    "relay_kind",
+    "relay_k",
+    "success",
+)
 
 _Look = Callable[[Maze, Sequence[Mapping[str, Any]], str, Seats, Any, Sampling], Awaitable[list[dict[str, Any]]]]
 
@@ -153,6 +165,9 @@ def _again(
     budget_usd: float | None,
     show_progress: bool,
 ) -> Summary:
+    for option, value in (("--repeat", repeat), ("--sample", 1 if sample is None else sample)):
+        if value < 1:
+            raise StudyError(f"{option} {value}: must be at least 1.")
     opened = store.open_study(data, registry.models)
     rows = _chosen(opened, purpose, sample, seed)
     if rows.is_empty():
@@ -162,13 +177,14 @@ def _again(
     if model is not None:
         check_ready({name: model})
     prompt = digest(texts.hashes(prompts), 5)
+    annotator = _annotator(opened, purpose, name, prompt)
     transcripts = _Transcripts(opened, rows["run_id"].to_list())
     engine = Engine(Path(data), study=opened.name, resolve=lambda _: model, budget_usd=budget_usd, **model_policy(file))
 
     def jobs() -> Iterator[Job]:
         for position, row in enumerate(rows.iter_rows(named=True)):
             for again in range(repeat):
-                yield _job(transcripts, position, row, purpose, look, name, prompt, again)
+                yield _job(transcripts, position, row, purpose, look, name, annotator, prompt, again)
 
     return drive(engine, jobs, show_progress)
 
@@ -180,21 +196,29 @@ def _job(
     purpose: str,
     look: _Look,
     name: str,
+    annotator: str,
     prompt: str,
     again: int,
 ) -> Job:
     async def play(seats: Seats) -> Rollout:
         messages = transcripts[position]
-        seat = f"{purpose}:{name}#{again}"
+        seat = f"{purpose}:{annotator}#{again}"
         model = None if name == RULES else seats.model(name, seat, purpose, under_test=False)
         sampling = Sampling(temperature=TEMPERATURE, max_tokens=_MAX_TOKENS, seed=again)
         found = await look(_maze(row["spec_json"]), messages, row["version"], seats, model, sampling)
         found.append({"agent": 0, "feature": f"{purpose}_prompt", "value": None, "text": prompt})
-        seats.rollout.annotations += [{"annotator": name, "repeat": again, **r} for r in found]
+        seats.rollout.annotations += [{"annotator": annotator, "repeat": again, **r} for r in found]
         return seats.rollout
 
     identity = {"purpose": purpose, "run": row["run_id"], "annotator": name, "repeat": again, "prompt": prompt}
     return Job(digest(identity), row["run_id"], play)
+
+
+def _annotator(opened: store.Study, purpose: str, name: str, prompt: str) -> str:
+    """The name in the rows: the model's, with the prompts' hash where its earlier rows have other prompts."""
+    mine = (pl.col("feature") == f"{purpose}_prompt") & pl.col("annotator").is_in([name, f"{name}@{prompt}"])
+    known = store.collect(opened.annotations.filter(mine).select("annotator", "text").unique(), opened.path).rows()
+    return f"{name}@{prompt}" if any(who == name and text != prompt for who, text in known) else name
 
 
 class _Transcripts:
@@ -222,18 +246,21 @@ def _chosen(opened: store.Study, purpose: str, sample: int | None, seed: int) ->
     rows = opened.runs.filter((pl.col("benchmark") == "maze") & (pl.col("status") == "ok"))
     if purpose == "annotate":
         rows = rows.filter(pl.col("version").is_in(_PAIRED))
-    rows = rows.select("run_id", "version", "model", "partner_model", "success", "spec_json").sort("run_id").collect()
+    rows = store.collect(rows.select("run_id", *_CELL, "spec_json").sort("run_id"), opened.path)
     return rows if sample is None else stratified(rows, sample, seed)
 
 
 def stratified(rows: pl.DataFrame, sample: int, seed: int) -> pl.DataFrame:
     """`sample` rollouts per model and kind, in equal shares by setting and success (paper, appendix E).
 
+    The paper samples homogeneous pairs; here every ordered pair is sampled alike.
+
     Parameters
     ----------
-    rows : columns run_id, version, model, partner_model, success.
-    sample : rollouts per model for solo (four cells: setting by success) and per ordered pair for
-        dialogues (two cells). A cell with fewer rollouts gives all it has; nothing makes up for it.
+    rows : columns run_id, version, model, effort, partner_model, partner_effort, arm, relay_kind, relay_k, success.
+    sample : rollouts per row of the leaderboard (model, effort, arm) for solo, in four cells: setting by success; and
+        per ordered pair (and relay point) for dialogues, in two. A cell with fewer rollouts gives all it has; nothing
+        makes up for it. Rollouts that could not be graded are a cell of their own.
 
     Returns
     -------
@@ -241,15 +268,9 @@ def stratified(rows: pl.DataFrame, sample: int, seed: int) -> pl.DataFrame:
         The chosen rows, each once, sorted by run_id; the same for the same rows and seed.
     """
     solo = pl.col("version").str.starts_with("solo")
-    cells = rows.with_columns(
-        cell=pl.concat_str(
-            "version", "model", pl.col("partner_model").fill_null(""), pl.col("success").cast(pl.String), separator="|"
-        ),
-        quota=pl.when(solo).then(math.ceil(sample / 4)).otherwise(math.ceil(sample / 2)),
-    )  # fmt: skip
+    cells = rows.with_columns(quota=pl.when(solo).then(math.ceil(sample / 4)).otherwise(math.ceil(sample / 2)))
     chosen = []
-    for _, cell in sorted(cells.partition_by("cell", as_dict=True).items()):
-        cell = cell.sort("run_id")
+    for cell in cells.sort("run_id").partition_by(*_CELL, maintain_order=True):
         order = sorted(range(cell.height), key=lambda i, ids=cell["run_id"]: digest([seed, ids[i]]))
         chosen.append(cell[sorted(order[: cell["quota"][0]])])
     return pl.concat(chosen).select(rows.columns).sort("run_id") if chosen else rows

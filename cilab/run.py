@@ -346,7 +346,9 @@ def forecast_study(
     study = load_study(path, scale)
     folder = Path(out) if out is not None else STUDIES / study.file.name
     done = store.finished_jobs(folder) if folder.is_dir() else set()
-    done |= {job for job, status, _ in journal.read_finished(folder) if status != "error"} if folder.is_dir() else set()
+    if folder.is_dir():
+        again = journal.PROVISIONAL if not gate else ("error",)
+        done |= {job for job, status, _ in journal.read_finished(folder) if status not in again}
     sums: dict[str, list[list[float]]] = {}
     run_ids, finished = [], 0
     for benchmark, spec in study.specs(gate=gate, limit=limit):
@@ -423,7 +425,7 @@ def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
     since the study file was edited.
     """
     study = store.open_study(folder)
-    runs = study.runs.select("status", "cost_usd_team", "error").collect()
+    runs = store.collect(study.runs.select("status", "cost_usd_team", "error"), study.path)
     counts = dict(runs.group_by("status").len().iter_rows())
     meta = journal.read_meta(study.path)
     jobs, completions = journal.count_unfinished(study.path)

@@ -239,7 +239,7 @@ def _scan(table: str, parts: list[Path]) -> pl.LazyFrame:
     return pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=TABLES[table].schema)
 
 
-def _collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
+def collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
     """Read what a question needs; a part of `folder` that is damaged inside is one clear line."""
     try:
         return lazy.collect()
@@ -289,7 +289,7 @@ def finished_jobs(folder: Path) -> set[str]:
 def _finished_in(folder: Path, committed: frozenset[int]) -> set[str]:
     parts = _parts(folder, "runs", committed)
     done = {job for path in parts for job in _footer(path).jobs}
-    done.update(_collect(_scan("runs", parts).select("run_id"), folder)["run_id"].to_list())
+    done.update(collect(_scan("runs", parts).select("run_id"), folder)["run_id"].to_list())
     return done
 
 
@@ -299,13 +299,13 @@ def run_states(folder: Path, run_ids: set[str]) -> dict[str, dict[str, Any]]:
         return {}
     runs = _scan("runs", _parts(folder, "runs", _committed(folder)))
     states = runs.select("run_id", "status", "passed").filter(pl.col("run_id").is_in(list(run_ids)))
-    return {r["run_id"]: r for r in _collect(states, folder).iter_rows(named=True)}
+    return {r["run_id"]: r for r in collect(states, folder).iter_rows(named=True)}
 
 
 def transcript(folder: Path, run_id: str) -> list[dict[str, Any]]:
     """Messages of one run in order, from Parquet; empty when it is not there."""
     messages = _scan("messages", _parts(folder, "messages", _committed(folder)))
-    return _collect(messages.filter(pl.col("run_id") == run_id).sort("index"), folder).to_dicts()
+    return collect(messages.filter(pl.col("run_id") == run_id).sort("index"), folder).to_dicts()
 
 
 def wire_messages(calls: pl.DataFrame, run_id: str, purpose: str, seat: str, index: int) -> dict[str, Any]:
@@ -508,7 +508,7 @@ class Study:
 
 def _read(study: Any, lazy: pl.LazyFrame) -> pl.DataFrame:
     """Rows of a study, or of a data set in memory, which borrows its properties and has no folder."""
-    return _collect(lazy, study.path) if isinstance(study, Study) else lazy.collect()
+    return collect(lazy, study.path) if isinstance(study, Study) else lazy.collect()
 
 
 # -- questions in SQL -----------------------------------------------------------------------------------

@@ -36,13 +36,14 @@ from cilab.collect.rows import (
     call_row,
     completion_from_payload,
     completion_payload,
+    fitting,
     run_row,
     wire_delta,
     wire_unfold,
 )
 from cilab.collect.spec import Play, Requirement, Rollout, RunSpec, Seats
 from cilab.errors import CilabError, StoreError
-from cilab.journal import Journal
+from cilab.journal import PROVISIONAL, Journal
 from cilab.tables import TABLES_VERSION
 
 #: Providers that cost nothing and are answered in this process: no limits, no retries.
@@ -180,6 +181,7 @@ class Engine:
         self._buffer: list[tuple[str, bool, dict[str, Any]]] = []
         self._buffer_since = 0.0
         self._flush_lock: asyncio.Lock
+        self._writing: asyncio.Future[None] | None = None
         self._journal: Journal
 
     # -- stopping ---------------------------------------------------------------------------------------
@@ -224,6 +226,7 @@ class Engine:
                 await self._flush()
             return await self._summary()
         finally:
+            await self._written()
             self._journal.close()
 
     async def _prepare(self, jobs: Callable[[], Iterable[Job]]) -> None:
@@ -239,6 +242,8 @@ class Engine:
         self._states = store.run_states(self.folder, self._required)
         moved = []
         for job_id, status, payload in self._journal.finished():
+            if status in PROVISIONAL:  # a gate may be off this time
+                continue
             if job_id in stored:  # killed between the part and forgetting it
                 moved.append(job_id)
                 continue
@@ -272,7 +277,7 @@ class Engine:
 
     def _runs_before(self) -> int:
         statuses = store.Study(self.folder).runs.select("status").collect()["status"]
-        return int((statuses != "error").sum())
+        return int((~statuses.is_in(PROVISIONAL)).sum())
 
     def _spent_before(self) -> float:
         calls = store.Study(self.folder).table("calls").select("cost_usd").collect()["cost_usd"].sum() or 0.0
@@ -356,34 +361,49 @@ class Engine:
             except Exception as e:
                 status, extra = "error", {"ended": "error", "error": redact(_describe(e))}
         known = dict(seats.rollout.run) if status == "ok" else _without_scores(seats.rollout.run)
-        payload = self._payload(job, seats, status, known | extra, began, clock)
+        rows = self._rows(job, seats) | self._run(job, seats, seats.calls, status, known | extra, began, clock)
+        payload, problem = fitting(rows)
+        if problem is not None:  # rows that no table takes: the rollout is an error, and the rest of it is kept
+            status, known, extra = "error", {}, {"ended": "error", "error": redact(problem)}
+            payload |= self._run(job, seats, payload.get("calls", []), status, dict(extra), began, clock)
         await self._journal.finish(job.id, status, payload)
         self._count(status, extra)
         self._settle(job, status, known.get("passed"))
-        if status != "error":
+        if status not in PROVISIONAL:
             await self._keep(job, payload)
 
-    def _payload(
-        self, job: Job, seats: _Seats, status: str, known: dict[str, Any], began: datetime, clock: float
-    ) -> dict[str, Any]:
-        rollout = seats.rollout
-        payload: dict[str, Any] = {"calls": seats.calls}
+    def _rows(self, job: Job, seats: _Seats) -> dict[str, Any]:
+        """What was said, called, labelled and annotated."""
+        rows: dict[str, Any] = {"calls": seats.calls}
         for name in ("messages", "labels", "annotations"):
-            if rows := getattr(rollout, name):
-                payload[name] = [{"run_id": job.run_id, **row} for row in rows]
-        if job.spec is not None:
-            known |= {
-                "run_id": job.run_id,
-                "study": self.study,
-                "status": status,
-                "seconds": time.monotonic() - clock + seats.replayed_s,
-                "started_at": min(began, seats.first_at) if seats.first_at else began,
-                "finished_at": datetime.now(UTC),
-                "code_version": cilab.__version__,
-                "rule_version": known.get("rule_version") or f"tables-{TABLES_VERSION}",
-            }
-            payload["runs"] = [run_row(job.spec, known, seats.calls)]
-        return payload
+            if part := getattr(seats.rollout, name):
+                rows[name] = [{"run_id": job.run_id, **row} for row in part]
+        return rows
+
+    def _run(
+        self,
+        job: Job,
+        seats: _Seats,
+        calls: Sequence[Mapping[str, Any]],
+        status: str,
+        known: dict[str, Any],
+        began: datetime,
+        clock: float,
+    ) -> dict[str, Any]:
+        """The rollout's own row; none for a look at a stored one."""
+        if job.spec is None:
+            return {}
+        known |= {
+            "run_id": job.run_id,
+            "study": self.study,
+            "status": status,
+            "seconds": time.monotonic() - clock + seats.replayed_s,
+            "started_at": min(began, seats.first_at) if seats.first_at else began,
+            "finished_at": datetime.now(UTC),
+            "code_version": cilab.__version__,
+            "rule_version": known.get("rule_version") or f"tables-{TABLES_VERSION}",
+        }
+        return {"runs": [run_row(job.spec, known, calls)]}
 
     def _count(self, status: str, extra: Mapping[str, Any]) -> None:
         p = self.progress
@@ -404,20 +424,32 @@ class Engine:
         if not self._buffer:
             self._buffer_since = time.monotonic()
         self._buffer.append((job.id, job.spec is not None, payload))
-        full = len(self._buffer) >= self._part_rollouts
-        if full or time.monotonic() - self._buffer_since > _PART_SECONDS:
-            await self._flush()
+        if self._part_is_due():
+            await self._flush(when_due=True)
 
-    async def _flush(self) -> None:
+    def _part_is_due(self) -> bool:
+        full = len(self._buffer) >= self._part_rollouts
+        return full or time.monotonic() - self._buffer_since > _PART_SECONDS
+
+    async def _flush(self, *, when_due: bool = False) -> None:
         async with self._flush_lock:
+            await self._written()
+            if not self._buffer or (when_due and not self._part_is_due()):  # another worker has done it
+                return
             batch, self._buffer = self._buffer, []
             self._buffer_since = time.monotonic()
-            if not batch:
-                return
             others = [job for job, is_run, _ in batch if not is_run]
-            await asyncio.to_thread(self._write_parts, [payload for _, _, payload in batch], others)
+            payloads = [payload for _, _, payload in batch]
+            self._writing = asyncio.ensure_future(asyncio.to_thread(self._write_parts, payloads, others))
+            # An abort cancels the worker, not the thread that writes: see `_written`.
+            await asyncio.shield(self._writing)
             await self._journal.forget(job for job, _, _ in batch)
             await self._keep_meta()
+
+    async def _written(self) -> None:
+        """Wait for parts that are being written; their worker may have been cancelled."""
+        if self._writing is not None and not self._writing.done():
+            await asyncio.wait([self._writing])
 
     def _write_parts(self, payloads: list[dict[str, Any]], others: Sequence[str]) -> None:
         store.write_group(self.folder, store.payload_frames(payloads), others)

@@ -1,6 +1,6 @@
 """What the stated maze model implies where no formula is exact: model 1 of the mediation, and the odds ratios.
 
-    python -m cilab.datasets._fit_mazes    # rewrites mazes_truth.csv beside this file, about four minutes
+    python -m cilab.datasets._fit_mazes    # rewrites mazes_truth.csv beside this file, about two minutes
 
 May import `cilab.datasets._maze_model`, numpy, polars. The parameters themselves (`_maze_model`) were set by hand
 until data of 53 x 50 rollouts gave table 2 of the collaboration-gap paper; this script pools many data sets, so that

@@ -28,7 +28,7 @@ TASKS_PER_DIMENSION = 30
 _SANDBOX_OTHER = {"taking_initiative": ("regulators_papers", "accident_reports", "clinical_cases")}
 _SANDBOX_MISCONDUCT = 5
 
-#: Of 460 streams the one whose seed 0 lies nearest to the paper over 48 aggregates, each in units of its own sampling error;
+#: Of 460 streams the one whose seed 0 lies near the paper in 48 aggregates, each in units of its sampling error;
 #: other seeds scatter around the paper as data sets of this size do.
 _STREAM = 20261451
 _START = datetime(2026, 10, 15, tzinfo=UTC)
@@ -66,16 +66,7 @@ def simulated_release(seed: int = 0, scale: float = 1.0) -> Dataset:
     >>> simulated_release(scale=0.1).simulated
     True
     """
-    if not scale > 0:
-        raise StudyError(f"simulated_release: scale must be positive, not {scale}; 1.0 is the paper's size")
-    if seed < 0:
-        raise StudyError(f"simulated_release: seed must be 0 or more, not {seed}")
-    p = model.load_parameters()
-    per_dimension = max(1, round(TASKS_PER_DIMENSION * scale))
-    rngs = _streams(seed)
-    draw = model.draw(p, per_dimension, rngs["tasks"])
-    tasks = _tasks(draw, per_dimension)
-    plan = make_plan(p, draw, rngs["refusals"], rngs["outcomes"])
+    p, draw, tasks, plan, rngs = _arrays(seed, scale)
     plan = with_failures(p, draw, plan, rngs["failures"])
     prefix = f"{NAME}-{seed}" + ("" if scale == 1 else f"x{scale:g}")
     run_ids = _run_ids(p, tasks, plan, prefix)
@@ -86,6 +77,52 @@ def simulated_release(seed: int = 0, scale: float = 1.0) -> Dataset:
     truth = _truth(p, draw, tasks, plan, run_ids)
     tables = {"runs": runs, "messages": messages, "labels": labels, "tasks": tasks, "models": _models(p)}
     return Dataset(NAME, tables, simulated=True, kind="simulated", truth=truth, notes=NOTES)
+
+
+def simulated_scores(seed: int = 0, scale: float = 1.0) -> pl.DataFrame:
+    """The scores of `simulated_release(seed, scale)` alone, for studies of many draws (about ten times faster).
+
+    Returns
+    -------
+    DataFrame
+        One row per run, in the order of the runs table: `model, effort, task_id, dimension, split, version, seed,
+        status, score` (0 to 1, null where refused).
+
+    Raises
+    ------
+    StudyError
+        As `simulated_release`.
+    """
+    p, _, tasks, plan, _ = _arrays(seed, scale)
+    return pl.DataFrame(
+        {
+            "model": p.rows["model"].gather(plan.row),
+            "effort": p.rows["effort"].gather(plan.row),
+            "task_id": tasks["task_id"].gather(plan.task),
+            "dimension": tasks["dimension"].gather(plan.task),
+            "split": tasks["split"].gather(plan.task),
+            "version": pick(("alone", "baseline", "test"), plan.version),
+            "seed": plan.seed,
+            "status": pick(("ok", "refused"), plan.refused.astype(int)),
+            "score": pl.Series(plan.score, nan_to_null=True),
+        }
+    )
+
+
+def _arrays(
+    seed: int, scale: float
+) -> tuple[model.Parameters, model.Draw, pl.DataFrame, Plan, dict[str, np.random.Generator]]:
+    """Parameters, one draw, its tasks and runs, and the streams for what follows."""
+    if not 0 < scale < float("inf"):
+        raise StudyError(f"simulated_release: scale must be positive, not {scale}; 1.0 is the paper's size")
+    if seed < 0:
+        raise StudyError(f"simulated_release: seed must be 0 or more, not {seed}")
+    p = model.load_parameters()
+    per_dimension = max(1, round(TASKS_PER_DIMENSION * scale))
+    rngs = _streams(seed)
+    draw = model.draw(p, per_dimension, rngs["tasks"])
+    plan = make_plan(p, draw, rngs["refusals"], rngs["outcomes"])
+    return p, draw, _tasks(draw, per_dimension), plan, rngs
 
 
 NOTES = (

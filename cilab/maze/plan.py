@@ -44,8 +44,8 @@ Entry = Annotated[ModelEntry, BeforeValidator(_entry)]
 class Mazes(Strict):
     """Which mazes: all combinations of sizes and densities, `count` of each from number `first` on."""
 
-    size: int | list[int] = 6
-    density: float | list[float] = 0.30
+    size: int | Annotated[list[int], Field(min_length=1)] = 6
+    density: float | Annotated[list[float], Field(min_length=1)] = 0.30
     path: tuple[int, int] | None = (7, 9)
     count: int = Field(default=100, ge=1)
     first: int = Field(default=0, ge=0)
@@ -117,6 +117,12 @@ class MazeBlock(Strict):
             raise ValueError("relay: name a strong and a weak model")
         if self.relay and "relay" not in self.versions:
             raise ValueError("versions: add relay, or take the relay part out")
+        late = [k for r in self.relay for k in r.k if k >= self.max_turns]
+        if late:
+            raise ValueError(f"relay: k = {late[0]} leaves no turn to play of {self.max_turns}")
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError("arms: two have the same name")
         return self
 
     def model_names(self) -> set[str]:
@@ -331,7 +337,7 @@ def _pair_forecast(spec: RunSpec) -> dict[str, _Cases]:
     fixed = _prompt_tokens("pair", spec.settings["size"])
     first, cap = spec.settings.get("relay_k", 0), spec.settings["max_turns"]
     seats: dict[str, _Cases] = {}
-    for seat, name in enumerate(seat_models(spec)):
+    for seat, (name, _) in enumerate(seat_players(spec)):
         cases: _Cases = []
         for turns, tokens in ((min(2, cap), 30), (min(EXPECTED_TURNS, cap), EXPECTED_TOKENS), (cap, 400)):
             mine = range(first + (first + seat) % 2, turns, 2)  # each reads all that was said before
@@ -340,16 +346,17 @@ def _pair_forecast(spec: RunSpec) -> dict[str, _Cases]:
     return seats
 
 
-def seat_models(spec: RunSpec, after_swap: bool = True) -> tuple[str, str]:
-    """Models in seats 1 (starter) and 2 (follower); for a relay before or after the swap."""
-    partner = spec.partner_model or spec.model
+Player = tuple[str, str | None]
+
+
+def seat_players(spec: RunSpec) -> tuple[Player, Player]:
+    """(model, effort) in seats 1 (starter) and 2 (follower); for a relay, after the swap."""
+    one = (spec.model, spec.effort)
+    other = one if spec.partner_model is None else (spec.partner_model, spec.partner_effort)
     if spec.version != "relay":
-        return spec.model, partner
-    strong, weak, k = spec.model, partner, spec.settings["relay_k"]
+        return one, other
     if spec.settings["relay_kind"] == "primer":
-        return (weak, weak) if after_swap else (strong, weak)
-    if not after_swap:
-        return weak, weak
+        return other, other
     seat = spec.settings["relay_seat"]
-    taken = k % 2 if seat == "next" else int(seat) - 1
-    return (strong, weak) if taken == 0 else (weak, strong)
+    taken = spec.settings["relay_k"] % 2 if seat == "next" else int(seat) - 1
+    return (one, other) if taken == 0 else (other, one)

@@ -12,7 +12,7 @@ from cilab.collect.model import Completion, Message
 from cilab.collect.spec import Rollout, RunSpec, Seats, seat_sampling
 from cilab.maze import texts
 from cilab.maze.grid import Maze, split
-from cilab.maze.plan import RULES, maze_of, seat_models
+from cilab.maze.plan import RULES, maze_of, seat_players
 
 #: Version of what turns a transcript into an outcome; stands in `rule_version`.
 RULE_VERSION = "maze-1"
@@ -67,10 +67,9 @@ async def _pair(spec: RunSpec, maze: Maze, seats: Seats, rollout: Rollout) -> No
             # The prefix ended before the swap: it is kept, and counted, as it is.
             rollout.run["ended"] = "ended_before_swap"
             return
-    names = seat_models(spec)
-    efforts = {spec.model: spec.effort, spec.partner_model: spec.partner_effort}
+    names, efforts = zip(*seat_players(spec), strict=True)
     players = [seats.model(name, str(seat)) for seat, name in enumerate(names, 1)]
-    samplings = [seat_sampling(spec, str(seat), efforts.get(name)) for seat, name in enumerate(names, 1)]
+    samplings = [seat_sampling(spec, str(seat), effort) for seat, effort in enumerate(efforts, 1)]
     rollout.run["ended"] = "turn_cap"
     for turn in range(len(said), spec.settings["max_turns"]):
         me = turn % 2

@@ -153,12 +153,8 @@ def _levels(rows: pl.DataFrame, factor: str, base: float, z: float) -> pl.DataFr
             drop = difference(before, numbers, z)
             separate = None if drop["lo"] is None else before["lo"] > numbers["hi"]
             head = {"agent": agent, "setting": setting, "level": float(level)}
-            out.append(
-                head
-                | numbers
-                | {"drop": drop["diff"], "drop_lo": drop["lo"], "drop_hi": drop["hi"]}
-                | {"drop_reported": separate}
-            )
+            drops = {"drop": drop["diff"], "drop_lo": drop["lo"], "drop_hi": drop["hi"], "drop_reported": separate}
+            out.append(head | numbers | drops)
     schema = {"agent": pl.String, "setting": pl.String, "level": pl.Float64, "n": pl.Int64, "n_left_out": pl.Int64}
     return pl.DataFrame(out, schema={**schema, **_MEANS, **_DROP, "drop_reported": pl.Boolean})
 
@@ -176,7 +172,8 @@ class DistilledResult(Result):
     Attributes
     ----------
     table : one row per model: `row, model, distilled, gap, gap_lo, gap_hi, gap_reported, degradation`.
-    groups : mean gap of `distilled` and of `base` models with interval over models, and the row `difference` (Welch's t).
+    groups : mean gap of `distilled` and of `base` models with interval over models, and the row `difference` (Welch's
+        t).
     pairs : one row per distilled model with a known base: both gaps and their difference with its interval.
     gaps : the `cilab.stats.gap.GapResult` that all of this is from.
     """
@@ -251,8 +248,8 @@ def distilled(
         n_left_out=gaps.n_left_out,
         provenance=gaps.provenance,
         parameters=gaps.parameters,
-        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * level:g}% intervals: means over "
-        "models, Welch's t for their difference; single pairs from the rollouts' standard errors.",
+        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * level:g}% intervals: means "
+        "over models, Welch's t for their difference; single pairs from the rollouts' standard errors.",
     )
 
 
@@ -267,9 +264,8 @@ def _groups(table: pl.DataFrame, ci_level: float) -> pl.DataFrame:
     for name, gaps in values.items():
         m = mean_interval(gaps, z)
         reason = None if m["lo"] is not None else "fewer than two models"
-        rows.append(
-            {"group": name, "n_models": m["n"], "gap": m["mean"], "lo": m["lo"], "hi": m["hi"], "reason": reason}
-        )
+        numbers = {"gap": m["mean"], "lo": m["lo"], "hi": m["hi"]}
+        rows.append({"group": name, "n_models": m["n"], **numbers, "reason": reason})
     test = two_sample_t(values["distilled"], values["base"], ci_level=ci_level)
     rows.append(
         {"group": "difference", "n_models": test.n, "gap": test.estimate, "lo": test.lo, "hi": test.hi, "p": test.p}
@@ -282,7 +278,7 @@ def _groups(table: pl.DataFrame, ci_level: float) -> pl.DataFrame:
 
 
 def _base_pairs(table: pl.DataFrame, bases: Mapping[str, str], z: float) -> pl.DataFrame:
-    rows = {r["model"]: r for r in table.iter_rows(named=True)}
+    rows = {r["row"]: r for r in table.iter_rows(named=True)}
     out = []
     for small, large in sorted(bases.items()):
         if small in rows and large in rows:

@@ -217,7 +217,7 @@ def design(rows: pl.DataFrame, predictors: Sequence[str], reference: Mapping[str
             there = sorted(text.unique().to_list())
             chosen[name] = _reference_level(name, there, wanted.get(name))
             others = [level for level in there if level != chosen[name]]
-            columns += [(text == level).cast(pl.Float64).to_numpy() for level in others]
+            columns += [(text == level).to_numpy() for level in others]
             names += [name] * len(others)
             levels += others
         elif name in wanted:
@@ -262,19 +262,29 @@ def numbers(column: pl.Series) -> np.ndarray:
 
 def redundant(matrix: np.ndarray, names: Sequence[str]) -> dict[int, str]:
     """Columns that those before them explain: position -> what they follow from, in words. First the intercept."""
-    return redundant_in(standardised(matrix), names)
+    return redundant_in(_gram(standardised(matrix).z), names)
 
 
-def redundant_in(columns: Standardised, names: Sequence[str]) -> dict[int, str]:
-    """As `redundant`, from standardised columns."""
-    gram = _gram(columns.z)[:, :, None]
-    upper, kept = eliminate(gram, len(names))
+def redundant_in(gram: np.ndarray, names: Sequence[str]) -> dict[int, str]:
+    """As `redundant`, from the cross-products (columns, columns) of standardised columns."""
+    if _well_conditioned(gram):
+        return {}
+    upper, kept = eliminate(gram[:, :, None].copy(), len(names))
     found = {}
     for j in np.flatnonzero(~kept[:, 0]):
         weights = np.abs(back_substitute(upper, kept, int(j), int(j))[:, 0])
         from_these = [names[i] for i in range(1, j) if weights[i] > 1e-6]
         found[int(j)] = f"is a combination of {', '.join(from_these)}" if from_these else "is constant"
     return found
+
+
+def _well_conditioned(gram: np.ndarray) -> bool:
+    """Whether every column has clearly more than the redundant share of its own: the quick way to say no to most."""
+    try:
+        pivots = np.diag(np.linalg.cholesky(gram)) ** 2
+    except np.linalg.LinAlgError:
+        return False
+    return bool((pivots > 1e4 * REDUNDANT * np.diag(gram)).all())
 
 
 def refuse_redundant(matrix: np.ndarray, names: Sequence[str], what: str) -> None:
@@ -357,7 +367,7 @@ def matrices(pairs: np.ndarray, k: int, size: int) -> np.ndarray:
     return out
 
 
-def _symmetric(upper: np.ndarray) -> np.ndarray:
+def symmetric(upper: np.ndarray) -> np.ndarray:
     """(q, q, replicates) with an upper triangle as full symmetric matrices (replicates, q, q)."""
     full = np.moveaxis(upper, 2, 0)
     return np.triu(full) + np.swapaxes(np.triu(full, 1), 1, 2)
@@ -438,13 +448,14 @@ def ols(matrix: np.ndarray, y: np.ndarray, groups: Clusters) -> LinearFit:
 
     Equal to R `lm` with `sandwich::vcovCL(type = "HC1")` and to statsmodels `cov_type="cluster"`.
     """
-    return ols_in(standardised(matrix), y, groups)
+    columns = standardised(matrix)
+    return ols_in(columns, _gram(columns.z), y, groups)
 
 
-def ols_in(columns: Standardised, y: np.ndarray, groups: Clusters) -> LinearFit:
-    """As `ols`, from standardised columns; the coefficients are those of the original ones."""
+def ols_in(columns: Standardised, gram: np.ndarray, y: np.ndarray, groups: Clusters) -> LinearFit:
+    """As `ols`, from standardised columns and their cross-products; the coefficients are those of the original ones."""
     z, mean, sd = columns
-    bread = np.linalg.inv(_gram(z))
+    bread = np.linalg.inv(gram)
     b, residual = np.zeros(z.shape[1]), y
     for _ in range(2):  # the second round takes back the digits that the cross-products lost
         b = b + bread @ np.einsum("ij,i->j", z, residual)
@@ -483,7 +494,7 @@ def bootstrap_ols(
         draws[part, 0] = b[:, 0] + shift - (b[:, 1:] * (mean[1:] / sd[1:])).sum(axis=1)
         dropped[part] = ~kept.T
     for r in np.flatnonzero(dropped.any(axis=1)):
-        gram = _symmetric(matrices((products @ counts[r])[:, None], k + 1, k + 1))[0, :k, :k]
+        gram = symmetric(matrices((products @ counts[r])[:, None], k + 1, k + 1))[0, :k, :k]
         draws[r, _undefined(gram, mean, sd)] = np.nan
     return draws, dropped
 
@@ -652,10 +663,12 @@ def _newton(
     k = z.shape[1]
     products = _pairs(z)
     b, sound = start.copy(), np.zeros(len(start), bool)
-    todo = np.arange(len(start))
+    todo, t, eta = np.arange(len(start)), times, product(start, z.T)
+    # Newton's steps shrink quadratically: after one of 1e-5 what is left is beyond the tenth digit. The penalty's
+    # own curvature is not in the step, so there it is waited for.
+    rest = 1e-10 if firth else 1e-5
     for _ in range(_NEWTON_STEPS):
-        t = times[todo]
-        p = _expit(product(b[todo], z.T))
+        p = _expit(eta)
         weight = t * data.weight
         spread = weight * p * (1 - p)
         gram = matrices(product(products, spread.T), k, k + 1)
@@ -667,12 +680,16 @@ def _newton(
             _pass_over(gram, kept[todo].T)
         upper, solved = eliminate(gram, k)
         step = back_substitute(upper, solved, k, k).T
-        change = np.abs(product(step, z.T)).max(axis=1)
-        b[todo] += step * np.minimum(1.0, 4.0 / np.maximum(change, 1e-300))[:, None]
-        far = np.abs(np.where(t > 0, product(b[todo], z.T), 0.0)).max(axis=1) > _RUNAWAY
-        at_rest = change < 1e-9
+        move = product(step, z.T)
+        change = np.abs(move).max(axis=1)
+        share = np.minimum(1.0, 4.0 / np.maximum(change, 1e-300))[:, None]
+        b[todo] += step * share
+        eta += move * share
+        far = np.abs(eta).max(axis=1, where=t > 0, initial=0.0) > _RUNAWAY
+        at_rest = change < rest
         sound[todo] = at_rest & ~far
-        todo = todo[~(at_rest | far)]
+        more = ~(at_rest | far)
+        todo, t, eta = todo[more], t[more], eta[more]
         if not len(todo):
             break
     return b, sound
@@ -687,7 +704,7 @@ def _pass_over(gram: np.ndarray, kept: np.ndarray) -> None:
 
 def _leverages(products: np.ndarray, spread: np.ndarray, information: np.ndarray) -> np.ndarray:
     """Sum of the hat values of a cell's rows: (replicates, cells)."""
-    inverse = np.linalg.pinv(_symmetric(information), hermitian=True)
+    inverse = np.linalg.pinv(symmetric(information), hermitian=True)
     one, two = np.triu_indices(len(information))
     return spread * product(inverse[:, one, two] * np.where(one == two, 1.0, 2.0), products)
 

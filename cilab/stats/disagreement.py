@@ -1,7 +1,6 @@
 """When agents disagree: odds ratios with clustered data, and rates by interaction type and family pair.
 
-May import `cilab.errors`, `cilab.stats.cluster`, `cilab.stats.grounding` and `cilab.stats.result`. Gives no number
-for a coefficient that has no finite estimate: separated data are refused, or penalised when asked.
+May import `cilab.errors` and `cilab.stats`. Gives no number for a coefficient that has no finite estimate: separated data are refused, or penalised when asked.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cilab.stats.grounding import (
     INTERACTIONS,
     REFERENCE,
     annotated_pairs,
-    cohen_kappa,
+    kappa,
     paired,
 )
 from cilab.stats.result import Provenance, Result, read_rows
@@ -577,16 +576,14 @@ def _agreement(seen: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
             both = paired(long, one, two)
             for outcome in OUTCOMES:
                 values = both.filter(pl.col("feature") == outcome)
-                found = cohen_kappa(values["value"].to_list(), values["other"].to_list())
+                found = kappa(values["value"].to_list(), values["other"].to_list())
                 lines.append(
                     {
                         "annotator": one,
                         "other": two,
                         "outcome": outcome,
-                        "kappa": found.value,
-                        "raw": found.raw,
-                        "n": found.n,
-                        "reason": found.reason,
+                        "kappa": found.pop("value"),
+                        **found,
                     }
                 )
     schema = {

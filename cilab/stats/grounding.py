@@ -1,7 +1,6 @@
 """What agents did to understand each other, rollout by rollout, and how far annotators agree on it.
 
-May import `cilab.errors`, `cilab.registry`, `cilab.stats.cluster`, `cilab.stats.result` and `cilab.tables`. States the
-score of equation 1 over the annotations table; how an annotation is made is no concern of its own. Takes a missing
+May import `cilab.errors`, `cilab.registry` and `cilab.stats`. States the score of equation 1 over the annotations table; how an annotation is made is no concern of its own. Takes a missing
 feature as missing, never as false.
 """
 
@@ -17,6 +16,8 @@ import polars as pl
 
 from cilab import registry
 from cilab.errors import TableError, nearest
+from cilab.stats.coefficients import cohen_kappa
+from cilab.stats.maze_rows import mean_interval, z_of
 from cilab.stats.result import Provenance, Result, read_rows
 
 #: What each agent (1 the starter, 2 the follower) did: 0 or 1.
@@ -101,26 +102,19 @@ class GroundingResult(Result):
 
     def display(self) -> pl.DataFrame:
         """One line per strategy, correlation and agreement."""
-        lines = [
-            {
-                "": f"Mean outcome, {row['strategy']} strategy",
-                "Value": f"{row['mean']:.3f}"
-                if row["se"] is None
-                else f"{row['mean']:.3f} ± {row['hi'] - row['mean']:.3f}",
-                "n": str(row["n"]),
-            }
-            for row in self.by_strategy.iter_rows(named=True)
-        ]
+        lines = []
+        for row in self.by_strategy.iter_rows(named=True):
+            half = "" if row["se"] is None else f" ± {row['hi'] - row['mean']:.3f}"
+            lines.append((f"Mean outcome, {row['strategy']} strategy", "", f"{row['mean']:.3f}{half}", row["n"]))
         for row in self.correlations.iter_rows(named=True):
             value = "undefined" if row["r"] is None else f"{row['r']:.2f} (p {row['p']:.2g})"
-            lines.append(
-                {"": f"Grounding and outcome over ordered pairs, {row['method']}", "Value": value, "n": str(row["n"])}
-            )
+            lines.append((f"Score and outcome, {row['method']}", "over ordered pairs", value, row["n"]))
         for row in self.agreement.iter_rows(named=True):
-            value = f"undefined: {row['reason']}" if row["value"] is None else f"{row['value']:.2f}"
-            label = f"Agreement on {row['feature']} ({row['statistic']}), {row['annotator']} and {row['other']}"
-            lines.append({"": label, "Value": value, "n": str(row["n"])})
-        return pl.DataFrame(lines)
+            value = "undefined" if row["value"] is None else f"{row['value']:.2f}"
+            who = f"{row['annotator']}, {row['other']}"
+            lines.append((f"{row['statistic'].capitalize()}, {row['feature']}", who, value, row["n"]))
+        columns = ("Quantity", "Between", "Value", "n")
+        return pl.DataFrame([dict(zip(columns, map(str, line), strict=True)) for line in lines])
 
 
 def grounding(
@@ -481,18 +475,9 @@ def _by_strategy(table: pl.DataFrame) -> pl.DataFrame:
     for name, value in (("global", 1.0), ("local", 0.0)):
         outcomes = table.filter(pl.col(STRATEGY) == value)["weighted_outcome"].to_list()
         if outcomes:
-            lines.append({"strategy": name, "n": len(outcomes), **mean_interval(outcomes)})
+            lines.append({"strategy": name, **mean_interval(outcomes, z_of(0.95))})
     schema = {"strategy": pl.String, "n": pl.Int64, **dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64)}
     return pl.DataFrame(lines, schema=schema)
-
-
-def mean_interval(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean, standard error and 95 % normal interval of independent values; one value has a mean only."""
-    n, mean = len(values), math.fsum(values) / len(values)
-    if n < 2:
-        return {"mean": mean, "se": None, "lo": None, "hi": None}
-    se = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    return {"mean": mean, "se": se, "lo": mean - 1.959963984540054 * se, "hi": mean + 1.959963984540054 * se}
 
 
 _TIERS = ("strong", "medium", "weak")
@@ -538,10 +523,8 @@ def _agreement(notes: pl.DataFrame, run_ids: pl.Series) -> pl.DataFrame:
             lines.append({"annotator": one, "other": two, **_score_agreement(both)})
             for feature in (*AGENT_FEATURES, RECONCILIATION, STRATEGY):
                 values = both.filter(pl.col("feature") == feature)
-                kappa = cohen_kappa(values["value"].to_list(), values["other"].to_list())
-                lines.append(
-                    {"annotator": one, "other": two, "feature": feature, "statistic": "kappa", **kappa._asdict()}
-                )
+                found = kappa(values["value"].to_list(), values["other"].to_list())
+                lines.append({"annotator": one, "other": two, "feature": feature, "statistic": "kappa", **found})
     return pl.DataFrame(lines, schema=_AGREEMENT_SCHEMA)
 
 
@@ -575,32 +558,7 @@ def _score_agreement(both: pl.DataFrame) -> dict[str, Any]:
     return line
 
 
-class Kappa(NamedTuple):
-    """Cohen's kappa: `value` (None where undefined, with the `reason`), `raw` share of equal values, `n`."""
-
-    value: float | None
-    raw: float | None
-    n: int
-    reason: str | None
-
-
-def cohen_kappa(one: Sequence[float], two: Sequence[float]) -> Kappa:
-    """Agreement of two raters beyond chance, unweighted (Cohen, 1960).
-
-    Undefined, with the reason, where both use one and the same category only: chance agreement is then 1.
-
-    Examples
-    --------
-    >>> cohen_kappa([1, 1, 0, 0], [1, 0, 0, 0]).value
-    0.5
-    >>> cohen_kappa([1, 1], [1, 1]).raw
-    1.0
-    """
-    a, b = np.asarray(one, float), np.asarray(two, float)
-    if len(a) == 0:
-        return Kappa(None, None, 0, "nothing annotated by both")
-    raw = float((a == b).mean())
-    chance = sum(float((a == v).mean() * (b == v).mean()) for v in np.union1d(a, b))
-    if chance >= 1 - 1e-12:
-        return Kappa(None, raw, len(a), "both gave every rollout the same value")
-    return Kappa((raw - chance) / (1 - chance), raw, len(a), None)
+def kappa(one: Sequence[float], two: Sequence[float]) -> dict[str, Any]:
+    """Cohen's kappa as part of a line: `value` (None where undefined, with the `reason`), `raw` agreement, `n`."""
+    found = cohen_kappa(list(one), list(two))
+    return {"value": found.value, "raw": found.raw, "n": found.n_subjects, "reason": found.reason}

@@ -1,7 +1,6 @@
 """Mediation with clustered data: does X act on Y through M, and does the effect of M depend on X?
 
-May import `cilab.errors`, `cilab.stats.cluster`, `cilab.stats.grounding` and `cilab.stats.result`. Estimates,
-intervals, p-values and sensitivity come from one set of cluster draws. Checks no range of the outcome in `mediate`
+May import `cilab.errors` and `cilab.stats`. Estimates, intervals, p-values and sensitivity come from one set of cluster draws. Checks no range of the outcome in `mediate`
 (the maze builder `mediation` does), and claims no cause: the models are regressions.
 """
 
@@ -39,19 +38,20 @@ _COEFFICIENTS = ("a", "b", "direct", "total", "synergy_b1", "synergy_b2", "syner
 _SYNERGY = ("synergy_b1", "synergy_b2", "synergy_direct", "synergy_ratio")
 _NUMBERS = ("estimate", "lo", "hi", "p", "se", "sd_draws")
 _MEANING = {
-    "a": "Path a: {x} on {m}",
-    "b": "Path b: {m} on {y}",
-    "direct": "Direct effect c'",
-    "total": "Total effect c",
-    "indirect": "Indirect effect a × b",
-    "share_mediated": "Share mediated a × b / c",
-    "synergy_b1": "Synergy model: b1, {m} at {x} = 0",
-    "synergy_b2": "Synergy model: b2, {x} × {m}",
-    "synergy_direct": "Synergy model: direct effect c'",
-    "b_at_1": "Synergy model: {m} at {x} = 1",
-    "indirect_at_0": "Synergy model: indirect at {x} = 0",
-    "indirect_at_1": "Synergy model: indirect at {x} = 1",
+    "a": "a: X on M",
+    "b": "b: M on Y",
+    "direct": "c' direct",
+    "total": "c total",
+    "indirect": "a × b indirect",
+    "share_mediated": "a × b / c share mediated",
+    "synergy_b1": "b1: M at X = 0",
+    "synergy_b2": "b2: X × M",
+    "synergy_direct": "c' direct",
+    "b_at_1": "b1 + b2: M at X = 1",
+    "indirect_at_0": "a × b1: indirect at X = 0",
+    "indirect_at_1": "indirect at X = 1",
 }
+_MODEL_WORDS = {"mediator": "both", "total": "both", "additive": "1 additive", "synergy": "2 synergy"}
 
 
 class Sensitivity(NamedTuple):
@@ -196,16 +196,15 @@ class MediationResult(Result):
 
     def display(self) -> pl.DataFrame:
         """Effect in words, estimate with marks, interval, p (≤ at its floor), standard error."""
-        names = {k: str(self.parameters[k]) for k in ("x", "m", "y")}
         lines = []
         for row in self.table.iter_rows(named=True):
-            label = _MEANING[row["effect"]].format(**names)
+            head = {"Effect": _MEANING[row["effect"]], "Model": _MODEL_WORDS[row["model"]]}
             if row["estimate"] is None:
-                lines.append({"Effect": label, "Estimate": "not defined", "Interval": "", "p": "", "se": ""})
+                lines.append(head | {"Estimate": "not defined", "Interval": "", "p": "", "se": ""})
                 continue
             lines.append(
-                {
-                    "Effect": label,
+                head
+                | {
                     "Estimate": f"{row['estimate']:.4f}{cl.mark(row['p'])}",
                     "Interval": f"[{row['lo']:.4f}, {row['hi']:.4f}]",
                     "p": f"≤ {self.p_floor:g}" if row["p"] <= self.p_floor * 1.001 else f"{row['p']:.3f}",
@@ -418,11 +417,14 @@ def _check_names(x: str, m: str, y: str, controls: Sequence[str], cluster: str) 
 class _Data(NamedTuple):
     """What the models are fitted to.
 
-    `columns`: intercept, controls, X, M and X M, standardised, `names` theirs; `m`, `y`: mediator and outcome.
+    `columns`: intercept, controls, X, M and X M, standardised, `names` theirs; `products`: their cross-products and
+    those with the outcome (mean 0, sd 1) per cluster, `gram` over all; `m`, `y`: mediator and outcome.
     """
 
     columns: cl.Standardised
     names: tuple[str, ...]
+    products: np.ndarray
+    gram: np.ndarray
     m: np.ndarray
     y: np.ndarray
     groups: cl.Clusters
@@ -439,7 +441,11 @@ def _estimate(
     roles = {role: parameters[role] for role in ("x", "m", "y")}
     x, m, y = (_varying(rows[name], role) for role, name in roles.items())
     names = (*controls.names, roles["x"], roles["m"], f"{roles['x']} × {roles['m']}")
-    data = _Data(cl.standardised(np.column_stack([controls.matrix, x, m, x * m])), names, m, y, groups)
+    columns = cl.standardised(np.column_stack([controls.matrix, x, m, x * m]))
+    q = len(names) + 1
+    products = cl.grams(np.column_stack([columns.z, (y - y.mean()) / y.std()]), groups.codes, groups.n)
+    gram = cl.symmetric(cl.matrices(products.sum(axis=1, keepdims=True), q, q))[0]
+    data = _Data(columns, names, products, gram, m, y, groups)
     coefficients, point, errors, vcov_b = _point_estimates(data, synergy=_product_is_free(data))
     counts = groups.counts(parameters["resamples"], parameters["seed"])
     draws, dropped = _draws(data, counts)
@@ -501,7 +507,7 @@ def _varying(column: pl.Series, role: str) -> np.ndarray:
 
 def _product_is_free(data: _Data) -> bool:
     """Whether X M is no combination of the other columns; refuses such controls, exposures and mediators."""
-    found = cl.redundant_in(data.columns, data.names)
+    found = cl.redundant_in(data.gram[:-1, :-1], data.names)
     last = len(data.names) - 1
     for j, words in found.items():
         if j < last - 2:
@@ -520,12 +526,16 @@ def _point_estimates(
     models = {"mediator": (data.m, k + 1), "total": (data.y, k + 1), "additive": (data.y, k + 2)}
     if synergy:
         models["synergy"] = (data.y, k + 3)
-    fits = {name: cl.ols_in(data.columns.first(size), y, data.groups) for name, (y, size) in models.items()}
-    lines = [
-        {"model": model, "term": term, "estimate": float(b), "se": float(s)}
-        for model, fit in fits.items()
-        for term, b, s in zip(data.names, fit.coef, fit.se, strict=False)
-    ]
+    fits = {
+        name: cl.ols_in(data.columns.first(size), data.gram[:size, :size], y, data.groups)
+        for name, (y, size) in models.items()
+    }
+    coefficients = {
+        "model": [model for model, fit in fits.items() for _ in fit.coef],
+        "term": [term for fit in fits.values() for term in data.names[: len(fit.coef)]],
+        "estimate": np.concatenate([fit.coef for fit in fits.values()]),
+        "se": np.concatenate([fit.se for fit in fits.values()]),
+    }
     where = {"a": ("mediator", k), "total": ("total", k), "direct": ("additive", k), "b": ("additive", k + 1)}
     vcov_b = (math.nan,) * 3
     s_m = math.sqrt(fits["mediator"].rss / n)
@@ -537,7 +547,7 @@ def _point_estimates(
         ratios["synergy_ratio"] = s_m / _positive(math.sqrt(fits["synergy"].rss / n))
     point = {name: float(fits[model].coef[j]) for name, (model, j) in where.items()} | ratios
     errors = {name: float(fits[model].se[j]) for name, (model, j) in where.items()}
-    return pl.DataFrame(lines), point, errors, vcov_b
+    return pl.DataFrame(coefficients), point, errors, vcov_b
 
 
 def _positive(value: float) -> float:
@@ -551,10 +561,8 @@ def _draws(data: _Data, counts: np.ndarray) -> tuple[dict[str, np.ndarray], dict
     With the columns in the order controls, X, M, X M, Y, one elimination of the cross-products serves all four
     regressions: each is a back substitution in the last rows.
     """
-    z, _, sd = data.columns
-    k, (sx, sm, sp), sy = len(data.names) - 3, sd[-3:], data.y.std() or 1.0
-    products = cl.grams(np.column_stack([z, (data.y - data.y.mean()) / sy]), data.groups.codes, data.groups.n)
-    u, kept = cl.eliminate(cl.matrices(cl.product(products, counts.T), k + 4, k + 4), k + 3)
+    k, (sx, sm, sp), sy = len(data.names) - 3, data.columns.sd[-3:], data.y.std()
+    u, kept = cl.eliminate(cl.matrices(cl.product(data.products, counts.T), k + 4, k + 4), k + 3)
     ix, im, ip, iy = range(k, k + 4)
     with np.errstate(divide="ignore", invalid="ignore"):
         xx, mm, pp = (np.where(kept[j], u[j, j], np.nan) for j in (ix, im, ip))
@@ -680,7 +688,7 @@ def _derived(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _caption(roles: Mapping[str, str], ci_level: float) -> str:
     return (
-        f"{roles['x']} on {roles['y']} through {roles['m']}: least squares; percentile intervals at "
+        f"X {roles['x']}, M {roles['m']}, Y {roles['y']}; least squares; percentile intervals at "
         f"{100 * ci_level:g}% and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10. "
         "Associations, not causes."
     )

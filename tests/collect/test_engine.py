@@ -271,3 +271,36 @@ def test_parts_are_written_while_the_study_runs(tmp_path):
     run(tmp_path, Scripted(lambda m: "x"), [spec(i) for i in range(25)], part_rollouts=10, concurrency=4)
     assert len(list((tmp_path / "tables" / "runs").glob("*.parquet"))) == 3
     assert store.open_study(tmp_path).runs.collect()["run_id"].n_unique() == 25
+
+
+def test_a_rollout_whose_rows_fit_no_table_is_an_error_and_the_study_goes_on(tmp_path):
+    async def unfit(spec, seats):
+        rollout = await play(spec, seats)
+        if spec.task_id == "t1":
+            rollout.run["score"] = 85.0
+        return rollout
+
+    summary = run(tmp_path, Scripted(lambda m: "x"), [spec(i) for i in range(3)], play=unfit)
+    assert (summary.progress.ok, summary.progress.errors) == (2, 1)
+    (reason,) = summary.errors
+    assert "score" in reason
+    rows = store.open_study(tmp_path).runs.collect()
+    assert sorted(rows["status"]) == ["error", "ok", "ok"] and rows["cost_usd_team"].sum() == 6.0
+    assert run(tmp_path, Scripted(lambda m: "x"), [spec(i) for i in range(3)]).exit_code == 0
+
+
+def test_a_gate_that_is_opened_later_plays_what_it_had_kept_out(tmp_path):
+    async def fails(spec, seats):
+        await seats.model(spec.model, "1").complete([{"role": "user", "content": "x"}], sampling=Sampling())
+        seats.rollout.run |= {"score": 0.0, "passed": False}
+        return seats.rollout
+
+    alone, model = spec(0), Scripted(lambda m: "x")
+    test = spec(0, "test", requires=Requirement(alone.run_id, "passed"))
+    for _ in range(2):
+        summary = run(tmp_path, model, [alone, test], play=fails)
+        assert (summary.exit_code, summary.progress.gated_out) == (0, 1)
+    assert run(tmp_path, model, [alone, spec(0, "test")], play=fails).exit_code == 0
+    rows = store.open_study(tmp_path).runs.collect()
+    assert dict(rows.select("version", "status").iter_rows()) == {"alone": "ok", "test": "ok"}
+    assert len(model.asked) == 2

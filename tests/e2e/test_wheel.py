@@ -33,8 +33,15 @@ def run_uv(*args: str | Path) -> None:
     raise AssertionError(ended.stderr[-2000:])
 
 
+@pytest.fixture
+def venv(tmp_path):
+    """Where the empty environment goes; pytest would keep its gigabytes."""
+    yield tmp_path / "venv"
+    shutil.rmtree(tmp_path / "venv", ignore_errors=True)
+
+
 @pytest.mark.slow
-def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_folder(shell, root, tmp_path):
+def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_folder(shell, root, tmp_path, venv):
     run_uv("build", "--wheel", "--out-dir", tmp_path / "dist", root)
     (wheel,) = (tmp_path / "dist").glob("cilab-*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -53,7 +60,6 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
         assert any(needed in name for name in package)
     assert not [n for n in names if n.startswith(("tests/", "benchmarks/")) or "/data/studies/" in n]
 
-    venv = tmp_path / "venv"
     python = venv / "bin" / "python"
     run_uv("venv", "--python", sys.executable, venv)
     install = ("pip", "install", "--python", python, "--no-deps")

@@ -157,7 +157,6 @@ def test_both_models_are_asked_under_their_own_seat_and_with_their_own_effort():
     assert starter.sampling[0].seed == follower.sampling[0].seed
 
 
-@pytest.mark.xfail(strict=True, reason="play._pair looks efforts up by the model's name, so the follower's wins")
 def test_a_model_that_plays_with_itself_at_another_effort_keeps_both_efforts():
     spec = spec_of(pairs=[[{"model": "a/m", "effort": "high"}, {"model": "a/m", "effort": "low"}]], max_turns=2)
     starter, follower = lines("s"), lines("f")
