@@ -1,10 +1,10 @@
 """The bootstrap of a leaderboard: 24 rows x 240 tasks in 8 dimensions, 4,000 resamples, intervals of 24 overall scores.
 
 Ours is what `cilab.leaderboard` does after reading the runs: draws, replicates of every dimension and row, means over
-dimensions, percentile intervals. The peers are what a user would pick instead. pandas: tasks sampled and grouped once per
-resample, timed on a few resamples and scaled to 4,000, which the table says. `scipy.stats.bootstrap` with a vectorised
-statistic: it has no gate, so it is compared on data where every row solves every task. The floor is what cannot be left
-out: drawing 960,000 small integers and one matrix product.
+dimensions, percentile intervals. The peers are what a user would pick instead. pandas: tasks sampled and grouped once
+per resample, timed on a few resamples and scaled to 4,000, which the table says. `scipy.stats.bootstrap` with a
+vectorised statistic: it has no gate, so it is compared on data where every row solves every task. The floor is what cannot
+be left out: drawing 960,000 small integers and one matrix product.
 
     python benchmarks/bootstrap.py [--json] [--resamples 4000] [--pandas-resamples 20] [--rounds 9]
 

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cilab import journal, store
+from cilab.store import parts
 from cilab.collect.rows import wire_delta
 from cilab.errors import CilabError, StoreError, TableError
 from cilab.tables import TABLES, TABLES_VERSION, frame
@@ -267,16 +268,16 @@ def test_a_reader_beside_a_writer_sees_each_run_once_and_whole(tmp_path):
 
 def test_a_group_that_is_committed_between_two_looks_of_a_reader_is_not_missed(tmp_path, monkeypatch):
     held = journal_with(tmp_path, payload(1))
-    real = store._part_numbers
+    real = parts._part_numbers
 
     def committed_meanwhile(folder, table):
         found = real(folder, table)
         if table == "runs":
-            monkeypatch.setattr(store, "_part_numbers", real)
+            monkeypatch.setattr(parts, "_part_numbers", real)
             store.write_group(tmp_path, frames(1))  # lands just after the reader has listed the parts
         return found
 
-    monkeypatch.setattr(store, "_part_numbers", committed_meanwhile)
+    monkeypatch.setattr(parts, "_part_numbers", committed_meanwhile)
     assert ids(tmp_path) == ["run001"]
     held.close()
 

@@ -261,7 +261,7 @@ def _speaker(plan: Plan, run: Ints, seat: Ints, before: NDArray[np.bool_]) -> In
 
 
 def _run_ids(plan: Plan, mazes: Mazes, prefix: str) -> pl.Series:
-    short = pl.Series([m.removeprefix("sim:") for m in model.load_models()["model"]])
+    short = pl.Series([m.replace("sim:", "sim") for m in model.load_models()["model"]])
     relay = np.where(plan.relay_k == NONE, 0, 2 * plan.relay_k + plan.relay_kind)
     names = ["", *(f".{kind}{k}" for k in range(1, 9) for kind in KINDS)]
     codes = np.where(relay == 0, 0, relay - 1)

@@ -183,7 +183,7 @@ def _tasks(draw: model.Draw, per_dimension: int) -> pl.DataFrame:
 
 def _run_ids(p: model.Parameters, tasks: pl.DataFrame, plan: Plan, prefix: str) -> pl.Series:
     rows = p.rows.select(
-        pl.col("model").str.strip_prefix("sim:")
+        pl.col("model").str.replace("sim:", "sim", literal=True)
         + pl.when(pl.col("effort") == "high").then(pl.lit("high")).otherwise(pl.lit(""))
     )["model"]
     parts = pl.DataFrame(

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,8 @@ Mask = NDArray[np.bool_]
 RESAMPLES_SCORES = 4000
 RESAMPLES_OTHER = 2000
 
-#: Resamples worked on at a time, so that their counts stay in the processor's cache (and, for 30 tasks, just below the
-#: size from which the C library asks the system for memory each time); and in one matrix product.
-_BLOCK, _PIECE = 500, 125
+#: Resamples worked on at a time, so that their counts stay in the processor's cache; and in one matrix product.
+_BLOCK, _PIECE = 2000, 125
 
 
 # -- points -----------------------------------------------------------------------------------------------
@@ -79,11 +79,20 @@ def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
 
     Drawing the places and counting them gives what a multinomial gives, in a quarter of its time.
     """
+    counts = np.empty((resamples, n))
+    _draw_into(counts, np.empty((resamples, n), dtype=np.intp), rng)
+    return counts
+
+
+def _draw_into(counts: Array, places: NDArray[np.intp], rng: np.random.Generator) -> None:
+    """`draw_counts` into memory that is there already; `places` is scratch of the same shape."""
+    resamples, n = counts.shape
     # Of numpy's bounded integers those of 16 bits are the fastest to draw.
     small = np.uint16 if n <= 2**16 else np.int64
-    places = rng.integers(0, n, size=(resamples, n), dtype=small).astype(np.intp)
-    places += np.arange(0, resamples * n, n, dtype=np.intp)[:, None]
-    return np.bincount(places.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+    first = np.arange(0, resamples * n, n, dtype=np.intp)[:, None]
+    np.add(rng.integers(0, n, size=(resamples, n), dtype=small), first, out=places)
+    counts.fill(0.0)
+    np.add.at(counts.reshape(-1), places.reshape(-1), 1.0)
 
 
 @dataclass(frozen=True)
@@ -132,37 +141,45 @@ def resample_scores(
     rng : the source of the draws.
     """
     by_dimension = np.empty((len(dimensions), resamples, len(values)))
-    for d, tasks in enumerate(dimensions):
+    for tasks, replicates in zip(dimensions, by_dimension, strict=True):
         weight = used[:, tasks]
-        sums = np.vstack([np.where(weight, values[:, tasks], 0.0), weight.astype(np.float64)])
-        if weight.all():
-            sums = sums[: len(values)] / weight.shape[1]
-        sums, drawn = np.ascontiguousarray(sums.T), np.empty((_BLOCK, len(sums)))
-        for start in range(0, resamples, _BLOCK):
-            out = by_dimension[d, start : start + _BLOCK]
-            _product(draw_counts(weight.shape[1], len(out), rng), sums, out=drawn[: len(out)])
-            _ratios(drawn[: len(out)], out)
+        kept = np.where(weight, values[:, tasks], 0.0)
+        _resample_dimension(kept, None if weight.all() else weight, replicates, rng)
     return Replicates(by_dimension)
 
 
-def _ratios(drawn: Array, out: Array) -> None:
-    """Sums of drawn values over numbers of drawn tasks, into `out` of shape (resamples, rows); or means as they are."""
-    rows = out.shape[1]
-    if drawn.shape[1] == rows:
-        out[:] = drawn
-        return
-    with np.errstate(invalid="ignore", divide="ignore"):
-        np.divide(drawn[:, :rows], drawn[:, rows:], out=out)
+def _resample_dimension(values: Array, weight: Mask | None, replicates: Array, rng: np.random.Generator) -> None:
+    """Replicates of one dimension, block by block, into `replicates` of shape (resamples, rows).
+
+    `values` has 0 where a task is not used, shape (rows, tasks); `weight` is None where every row uses every task.
+    """
+    n_rows, n = values.shape
+    size = min(_BLOCK, len(replicates))
+    counts, places = np.empty((size, n)), np.empty((size, n), dtype=np.intp)
+    sums = np.ascontiguousarray((values / n if weight is None else values).T)
+    if weight is not None:
+        # Numbers of tasks are small and whole, so exact in single precision, at half the time.
+        gate = np.ascontiguousarray(weight.T, dtype=np.float32)
+        counts32, drawn = np.empty((size, n), dtype=np.float32), np.empty((size, n_rows), dtype=np.float32)
+    for start in range(0, len(replicates), size):
+        out = replicates[start : start + size]
+        m = len(out)
+        _draw_into(counts[:m], places[:m], rng)
+        _product(counts[:m], sums, out=out)
+        if weight is not None:
+            np.copyto(counts32[:m], counts[:m], casting="same_kind")
+            _product(counts32[:m], gate, out=drawn[:m])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                np.divide(out, drawn[:m], out=out)
 
 
-def _product(a: Array, b: Array, *, out: Array) -> None:
+def _product(a: NDArray[Any], b: NDArray[Any], *, out: NDArray[Any]) -> None:
     """a @ b into `out`, in pieces too small for BLAS to share among threads.
 
     On a busy machine threads cost more by waiting for one another than they save.
     """
     whole = len(a) - len(a) % _PIECE
-    pieces = (-1, _PIECE, a.shape[1])
-    np.matmul(a[:whole].reshape(pieces), b, out=out[:whole].reshape(-1, _PIECE, b.shape[1]))
+    np.matmul(a[:whole].reshape(-1, _PIECE, a.shape[1]), b, out=out[:whole].reshape(-1, _PIECE, b.shape[1]))
     np.matmul(a[whole:], b, out=out[whole:])
 
 
@@ -193,16 +210,21 @@ def percentile_interval(replicates: Array, ci_level: float = 0.95) -> tuple[Arra
     replicates : shape (resamples, ...).
     ci_level : a fraction.
     """
-    ends = [0.5 - ci_level / 2, 0.5 + ci_level / 2]
-    flat = replicates.reshape(len(replicates), -1)
-    if not np.isnan(flat).any():
-        # Each column in one piece of memory: partitioning is twice as fast.
-        lo, hi = np.quantile(np.ascontiguousarray(flat.T), ends, axis=1, overwrite_input=True)
-    else:
-        kept = [column[~np.isnan(column)] for column in flat.T]
-        lo, hi = np.array([np.quantile(k, ends) if len(k) else (np.nan, np.nan) for k in kept]).T
+    # Sorting what lies in one piece of memory beats numpy's quantile; NaN goes to the end.
+    ordered = np.sort(np.ascontiguousarray(replicates.reshape(len(replicates), -1).T), axis=1)
+    n = ordered.shape[1] - np.isnan(ordered).sum(axis=1) if np.isnan(ordered[:, -1]).any() else ordered.shape[1]
+    lo, hi = (_quantile(ordered, q, n) for q in (0.5 - ci_level / 2, 0.5 + ci_level / 2))
     shape = replicates.shape[1:]
     return lo.reshape(shape), hi.reshape(shape)
+
+
+def _quantile(ordered: Array, q: float, n: int | NDArray[np.int64]) -> Array:
+    """The q-quantile of the first n of each sorted row, linear between neighbours as numpy's; NaN for n = 0."""
+    place = np.maximum(q * (np.broadcast_to(n, len(ordered)) - 1), 0.0)
+    below = place.astype(np.intp)
+    above = np.minimum(below + 1, np.maximum(np.broadcast_to(n, len(ordered)) - 1, 0))
+    rows = np.arange(len(ordered))
+    return ordered[rows, below] + (place - below) * (ordered[rows, above] - ordered[rows, below])
 
 
 def ends(replicates: Array, ci_level: float = 0.95) -> tuple[float | None, float | None]:

@@ -1,6 +1,7 @@
 """When agents disagree: odds ratios with clustered data, and rates by interaction type and family pair.
 
-May import `cilab.errors` and `cilab.stats`. Gives no number for a coefficient that has no finite estimate: separated data are refused, or penalised when asked.
+May import `cilab.errors` and `cilab.stats`. Gives no number for a coefficient that has no finite estimate: separated
+data are refused, or penalised when asked.
 """
 
 from __future__ import annotations

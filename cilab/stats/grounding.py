@@ -1,12 +1,11 @@
 """What agents did to understand each other, rollout by rollout, and how far annotators agree on it.
 
-May import `cilab.errors`, `cilab.registry` and `cilab.stats`. States the score of equation 1 over the annotations table; how an annotation is made is no concern of its own. Takes a missing
-feature as missing, never as false.
+May import `cilab.errors`, `cilab.registry` and `cilab.stats`. States the score of equation 1 over the annotations
+table; how an annotation is made is no concern of its own. Takes a missing feature as missing, never as false.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -79,11 +79,11 @@ class _Squares:
         n, k = x.shape
         if n < 2 or k < 2:
             raise TableError(f"ratings are {n} x {k}: an intraclass correlation needs 2 subjects and 2 raters or more")
+        # What rounding leaves of a sum that is 0 must not become a variance.
+        dust = 1e-24 * max(1e-300, float((x**2).sum())) * n * k
         x = x - x.mean()
         rows, cols = x.mean(1), x.mean(0)
         rest = x - rows[:, None] - cols[None, :]
-        # What rounding leaves of a sum that is 0 must not become a variance.
-        dust = 1e-24 * max(1e-300, float((x**2).sum())) * n * k
         ss = [k * float((rows**2).sum()), n * float((cols**2).sum()), float((rest**2).sum())]
         r, c, e = (0.0 if s <= dust else s for s in ss)
         return cls(n, k, r / (n - 1), c / (k - 1), e / ((n - 1) * (k - 1)), (c + e) / (n * (k - 1)))

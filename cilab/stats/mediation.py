@@ -1,7 +1,8 @@
 """Mediation with clustered data: does X act on Y through M, and does the effect of M depend on X?
 
-May import `cilab.errors` and `cilab.stats`. Estimates, intervals, p-values and sensitivity come from one set of cluster draws. Checks no range of the outcome in `mediate`
-(the maze builder `mediation` does), and claims no cause: the models are regressions.
+May import `cilab.errors` and `cilab.stats`. Estimates, intervals, p-values and sensitivity come from one set of cluster
+draws. Checks no range of the outcome in `mediate` (the maze builder `mediation` does), and claims no cause: the models
+are regressions.
 """
 
 from __future__ import annotations

@@ -61,6 +61,21 @@ def test_overall_intervals_agree_with_scipy_on_one_dimension() -> None:
     assert abs(hi[0] - theirs.confidence_interval.high) < 0.1 * se
 
 
+@given(
+    values=st.lists(st.one_of(st.floats(-1, 1), st.just(math.nan)), min_size=1, max_size=60),
+    level=st.floats(0.5, 0.999),
+)
+def test_percentile_intervals_are_numpys_quantiles_of_what_is_defined(values: list[float], level: float) -> None:
+    draws = np.array([values, values[::-1]]).T
+    lo, hi = bootstrap.percentile_interval(draws, level)
+    there = draws[:, 0][~np.isnan(draws[:, 0])]
+    if not len(there):
+        assert np.isnan([lo, hi]).all()
+        return
+    want = np.quantile(there, [0.5 - level / 2, 0.5 + level / 2])
+    np.testing.assert_allclose([lo, hi], np.repeat(want[:, None], 2, axis=1), rtol=1e-12, atol=1e-15)
+
+
 def test_all_rows_share_the_resamples_so_that_equal_rows_never_differ() -> None:
     one = rng(3).random(40)
     values, used = np.vstack([one, one, 1 - one]), np.ones((3, 40), bool)
@@ -82,7 +97,7 @@ def test_weighted_replicates_are_means_over_the_drawn_tasks_that_pass_the_gate()
     used = np.array([[True, True, False, True]])
     reps = bootstrap.resample_scores(values, used, [slice(0, 4)], resamples=2500, rng=rng(8)).by_dimension[0, :, 0]
     again = rng(8)
-    counts = np.vstack([bootstrap.draw_counts(4, n, again) for n in (500,) * 5])
+    counts = np.vstack([bootstrap.draw_counts(4, n, again) for n in (2000, 500)])
     with np.errstate(invalid="ignore"):
         want = [
             (c[used[0]] * values[0, used[0]]).sum() / c[used[0]].sum() if c[used[0]].sum() else np.nan for c in counts

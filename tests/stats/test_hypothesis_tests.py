@@ -23,7 +23,7 @@ from cilab.stats import hypothesis_tests as tests
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "tests.json").read_text())
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-#: Hamilton depression scores before and after therapy (Hollander and Wolfe 1973, table 3.1; R's example of wilcox.test).
+#: Depression scores before and after therapy (Hollander and Wolfe 1973, table 3.1; the example of wilcox.test in R).
 BEFORE = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]
 AFTER = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
 ZEROS = GOLDEN["wilcoxon_zeros"]

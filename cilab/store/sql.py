@@ -1,0 +1,102 @@
+"""Questions in SQL: one DuckDB SELECT over a study's tables. It cannot write, nor reach any other file.
+
+May import `cilab.store.parts`, `cilab.tables`, `cilab.errors`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from cilab.errors import StoreError
+from cilab.store.parts import RUN_TABLES
+from cilab.tables import valid_text
+
+_READS = "a query is one SELECT; it cannot write, load or set anything"
+_LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
+_EXPLAIN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain(?:\s+analyze)?\s*(?:\([^)]*\))?", re.DOTALL | re.I)
+
+
+def answer(query: str, read: Callable[[str], Any]) -> pl.DataFrame:
+    """Answer a DuckDB SELECT; `read` gives the Arrow table of a name, and is asked for the tables named only.
+
+    Raises
+    ------
+    StoreError
+        The query is not one SELECT, or DuckDB does not accept it (its first line is quoted).
+    """
+    import duckdb
+
+    query = valid_text(query)
+    words = set(re.findall(r"[A-Za-z_]+", query.lower()))
+    with duckdb.connect(":memory:") as db:
+        try:
+            if not _is_read(db, query):
+                raise StoreError(_READS)
+            for name in (*RUN_TABLES, "models"):
+                if name in words:
+                    db.register(name, read(name))
+            db.execute("SET TimeZone = 'UTC'")
+            db.execute("SET enable_external_access = false")
+            db.execute("SET lock_configuration = true")
+            return _as_polars(db.sql(query).to_arrow_table())
+        except duckdb.Error as e:
+            raise StoreError(f"query: {_reason(e)}") from None
+        except pl.exceptions.PolarsError as e:
+            raise StoreError(
+                f"query: its answer has a type without a column ({_reason(e)}); cast it, as in x::varchar"
+            ) from None
+
+
+def _is_read(db: Any, query: str) -> bool:
+    import duckdb
+
+    statements = db.extract_statements(query)
+    if len(statements) != 1:
+        return False
+    kind = statements[0].type
+    if kind == duckdb.StatementType.EXPLAIN:
+        explained = _EXPLAIN.sub("", query, count=1)
+        return explained != query and _is_read(db, explained)
+    if kind == duckdb.StatementType.MULTI:  # a PIVOT looks up its columns first
+        return _LEADING.match(query)[1].lower() in ("pivot", "from", "select", "with")  # type: ignore[index]
+    return kind == duckdb.StatementType.SELECT
+
+
+def _reason(e: Exception) -> str:
+    """DuckDB's first line, with its hint where the second line is one."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()] or [type(e).__name__]
+    hints = [line for line in lines[1:2] if line.startswith(("Did you mean", "Candidate bindings"))]
+    return " ".join([lines[0], *hints])[:300]
+
+
+def _as_polars(arrow: Any) -> pl.DataFrame:
+    """DuckDB's answer in Polars: names made unique, sums of whole numbers whole, spans of time as durations."""
+    import pyarrow as pa
+
+    names: list[str] = []
+    for name in arrow.column_names:
+        tries = (f"{name}_{i}" for i in itertools.count(1))
+        names.append(name if name not in names else next(n for n in tries if n not in names))
+    spans = [i for i, f in enumerate(arrow.schema) if f.type == pa.month_day_nano_interval()]
+    for i in spans:
+        arrow = arrow.set_column(i, arrow.column_names[i], pa.array(_spans(arrow.column(i)), pa.duration("us")))
+    df = pl.DataFrame(arrow.rename_columns(names))
+    whole = [n for n, dtype in df.schema.items() if dtype == pl.Decimal(38, 0)]
+    with contextlib.suppress(pl.exceptions.PolarsError):  # too large for 64 bits: it stays as it is
+        df = df.with_columns(pl.col(whole).cast(pl.Int64))
+    return df
+
+
+def _spans(column: Any) -> list[int | None]:
+    """Microseconds of DuckDB intervals; a month counts 30 days, as DuckDB compares them."""
+    out: list[int | None] = []
+    for span in column.to_pylist():
+        days = None if span is None else span.months * 30 + span.days
+        out.append(None if days is None else days * 86_400_000_000 + span.nanoseconds // 1000)
+    return out
