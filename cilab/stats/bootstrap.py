@@ -25,7 +25,7 @@ RESAMPLES_SCORES = 4000
 RESAMPLES_OTHER = 2000
 
 #: Resamples worked on at a time, so that their counts stay in the processor's cache; and in one matrix product.
-_BLOCK, _PIECE = 2000, 125
+_BLOCK, _PIECE = 1000, 125
 
 
 # -- points -----------------------------------------------------------------------------------------------
@@ -77,22 +77,40 @@ def check_resamples(resamples: int) -> None:
 def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
     """How often each of `n` tasks stands in each resample of n tasks; shape (resamples, n), rows sum to n.
 
-    Drawing the places and counting them gives what a multinomial gives, in a quarter of its time.
+    Drawing the places and counting them gives what a multinomial gives, in a fraction of its time.
     """
     counts = np.empty((resamples, n))
-    _draw_into(counts, np.empty((resamples, n), dtype=np.intp), rng)
+    _draw_into(counts, _starts(resamples, n), rng)
     return counts
 
 
-def _draw_into(counts: Array, places: NDArray[np.intp], rng: np.random.Generator) -> None:
-    """`draw_counts` into memory that is there already; `places` is scratch of the same shape."""
-    resamples, n = counts.shape
-    # Of numpy's bounded integers those of 16 bits are the fastest to draw.
-    small = np.uint16 if n <= 2**16 else np.int64
-    first = np.arange(0, resamples * n, n, dtype=np.intp)[:, None]
-    np.add(rng.integers(0, n, size=(resamples, n), dtype=small), first, out=places)
+def _starts(resamples: int, n: int) -> NDArray[np.intp]:
+    """Where the counts of its resample begin, for each draw; shape (resamples * n,)."""
+    return np.repeat(np.arange(0, resamples * n, n, dtype=np.intp), n)
+
+
+def _draw_into(counts: Array, starts: NDArray[np.intp], rng: np.random.Generator) -> None:
+    """`draw_counts` into memory that is there already."""
     counts.fill(0.0)
-    np.add.at(counts.reshape(-1), places.reshape(-1), 1.0)
+    np.add.at(counts.reshape(-1), starts + _places(counts.shape[1], counts.size, rng), 1.0)
+
+
+def _places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.uint32]:
+    """`size` independent draws from 0 to n - 1.
+
+    One bounded integer of 32 bits holds several: its digits to base n are independent and uniform. With 30 tasks that
+    is six, and dividing is quicker than drawing.
+    """
+    digits = 1
+    while n > 1 and n ** (digits + 1) <= 2**32:
+        digits += 1
+    number = rng.integers(0, n**digits, size=-(-size // digits), dtype=np.uint32)
+    out = np.empty((digits, len(number)), dtype=np.uint32)
+    for i in range(digits):
+        rest = number // np.uint32(n)
+        np.subtract(number, rest * np.uint32(n), out=out[i])
+        number = rest
+    return out.reshape(-1)[:size]
 
 
 @dataclass(frozen=True)
@@ -155,7 +173,7 @@ def _resample_dimension(values: Array, weight: Mask | None, replicates: Array, r
     """
     n_rows, n = values.shape
     size = min(_BLOCK, len(replicates))
-    counts, places = np.empty((size, n)), np.empty((size, n), dtype=np.intp)
+    counts, starts = np.empty((size, n)), _starts(size, n)
     sums = np.ascontiguousarray((values / n if weight is None else values).T)
     if weight is not None:
         # Numbers of tasks are small and whole, so exact in single precision, at half the time.
@@ -164,7 +182,7 @@ def _resample_dimension(values: Array, weight: Mask | None, replicates: Array, r
     for start in range(0, len(replicates), size):
         out = replicates[start : start + size]
         m = len(out)
-        _draw_into(counts[:m], places[:m], rng)
+        _draw_into(counts[:m], starts[: m * n], rng)
         _product(counts[:m], sums, out=out)
         if weight is not None:
             np.copyto(counts32[:m], counts[:m], casting="same_kind")

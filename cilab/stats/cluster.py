@@ -463,7 +463,7 @@ def ols_in(columns: Standardised, gram: np.ndarray, y: np.ndarray, groups: Clust
     scores = _sum_by(z * residual[:, None], groups) @ bread
     vcov = _hc1(groups.n, *z.shape) * scores.T @ scores
     coef, vcov = _raw(b, vcov, mean, sd)
-    return LinearFit(coef, np.sqrt(np.diag(vcov)), vcov, float(residual @ residual))
+    return LinearFit(coef, _roots(vcov), vcov, float(residual @ residual))
 
 
 def bootstrap_ols(
@@ -513,6 +513,11 @@ def _sum_by(values: np.ndarray, groups: Clusters) -> np.ndarray:
 def _hc1(n_clusters: int, n: float, k: int) -> float:
     """The small-sample factor; without its second part where there are not more rows than columns."""
     return n_clusters / (n_clusters - 1) * ((n - 1) / (n - k) if n > k else 1.0)
+
+
+def _roots(vcov: np.ndarray) -> np.ndarray:
+    """Standard errors; a variance of 0 may come out below it by rounding."""
+    return np.sqrt(np.clip(np.diag(vcov), 0.0, None))
 
 
 def _raw(b: np.ndarray, vcov: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -588,7 +593,7 @@ def logit(data: Cells, groups: Clusters, *, firth: bool = False) -> LogitFit:
     scores = _sum_by(residual, Clusters(data.cluster, groups.labels)) @ bread
     vcov = _hc1(groups.n, data.weight.sum(), z.shape[1]) * scores.T @ scores
     coef, vcov = _raw(b[0], vcov, mean, sd)
-    return LogitFit(coef, np.sqrt(np.diag(vcov)), vcov, separated)
+    return LogitFit(coef, _roots(vcov), vcov, separated)
 
 
 def bootstrap_logit(

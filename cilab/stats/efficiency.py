@@ -310,10 +310,10 @@ def _caps(used: pl.DataFrame, seats: pl.DataFrame, ci_level: float) -> pl.DataFr
 def _share(hits: int, n: int, ci_level: float) -> dict[str, float | None]:
     if n == 0:
         return {"share": None, "lo": None, "hi": None}
-    from statsmodels.stats.proportion import proportion_confint
+    from scipy import stats
 
-    lo, hi = proportion_confint(hits, n, alpha=1 - ci_level, method="wilson")
-    return {"share": hits / n, "lo": float(lo), "hi": float(hi)}
+    ci = stats.binomtest(hits, n).proportion_ci(ci_level, method="wilson")
+    return {"share": hits / n, "lo": float(ci.low), "hi": float(ci.high)}
 
 
 def _statements(table: pl.DataFrame, messages: pl.DataFrame, overall: pl.DataFrame, cap: pl.DataFrame) -> list[str]:

@@ -62,6 +62,7 @@ class GradingResult(Result):
     by_agent : one row per model: `icc, icc_lo, icc_hi, kappa, kappa_lo, kappa_hi, raw, n, reason`; `raw` is the raw
         agreement on success, which stands where kappa is undefined (a model that always succeeds).
     raters : names of the raters, the reference first.
+    repeated : gradings that are the reference's in every rollout: the same grading twice raises all agreement.
     """
 
     correlations: pl.DataFrame
@@ -70,6 +71,7 @@ class GradingResult(Result):
     conditional_tests: pl.DataFrame
     by_agent: pl.DataFrame
     raters: tuple[str, ...]
+    repeated: tuple[str, ...] = ()
 
     figure: ClassVar[str | None] = None
     title: ClassVar[str] = "Grader agreement"
@@ -95,6 +97,11 @@ class GradingResult(Result):
             lines.append(_line(r["model"], "ICC / kappa", value, None, r["n"], r["reason"]))
         return pl.DataFrame(lines)
 
+    def notes(self) -> list[str]:
+        """A warning where a grading repeats the reference, then what was used and left out."""
+        words = "gives the reference's grade in every rollout: if it is the same grading, name it as reference="
+        return [*(f"{name} {words}(name, repeat)." for name in self.repeated), *super().notes()]
+
 
 def _line(
     what: str, method: str, value: str, p: Mapping[str, Any] | None, n: int, reason: str | None
@@ -112,6 +119,7 @@ def grader_agreement(
     *,
     runs: Any = None,
     graders: Sequence[str | tuple[str, int]] | None = None,
+    reference: tuple[str, int] | None = None,
     setting: Setting | None = None,
     form: str = "ICC(A,1)",
     normality_alpha: float = 0.05,
@@ -121,14 +129,16 @@ def grader_agreement(
 ) -> GradingResult:
     """Appendix E: overall agreement, correlations, majority against reference, conditional analysis, by agent.
 
-    The raters are the reference (the outcome stored with the rollout) and every chosen grader. Intra-model consistency
-    is this with repeats of the reference's own grader; inter-model consistency is this with other models.
+    The raters are the reference (the outcome stored with the rollout, unless a grader is named) and every chosen grader.
+    Intra-model consistency is this with repeats of the reference's own grader; inter-model consistency with other
+    models.
 
     Parameters
     ----------
     data : an opened study or a data set with `annotations` and `runs`; or a frame of annotations, with `runs`.
     runs : the runs table where `data` is a frame.
     graders : names of annotators (all their repeats), or (name, repeat); None takes every annotator that graded.
+    reference : a grading (name, repeat) that takes the place of the stored outcome, which then is no rater.
     setting : `solo`, `homogeneous` (a model with a copy of itself), `heterogeneous`, `relay`, or None for all together.
         The paper reports the first two one by one.
     form : of the intraclass correlation, one of `cilab.stats.agreement.ICC_FORMS`. The paper does not say which; the
@@ -157,14 +167,19 @@ def grader_agreement(
     _check(setting, form, normality_alpha)
     z_of(ci_level)
     notes, stored = _read(data, runs)
-    chosen = _graders(notes, graders)
+    chosen, first = _graders(notes, graders), None if reference is None else _graders(notes, [tuple(reference)])[0]
+    chosen = [g for g in chosen if g != first]
+    if not chosen:
+        raise TableError("graders: nobody is left beside the reference")
     rollouts, left_out, provenance = _rollouts(stored, setting)
-    grades, missing = _grades(rollouts, notes, chosen)
+    everyone = chosen if first is None else [first, *chosen]
+    grades, missing = _grades(rollouts, notes, everyone)
     left_out |= missing
     if grades.height == 0:
         listed = "; ".join(f"{n:,} {reason}" for reason, n in left_out.items())
         raise TableError(f"annotations: no rollout that every grader graded; left out: {listed}")
-    names = (REFERENCE, *(f"{name}#{repeat}" for name, repeat in chosen))
+    names = tuple(f"{name}#{repeat}" for name, repeat in everyone)
+    names = names if first is not None else (REFERENCE, *names)
     raters = _Raters(grades, names, form, resamples, seed, ci_level)
     weighted, binary = _majority_weighted(raters, normality_alpha), _majority_binary(raters)
     conditional, fisher_test, t_test = _conditional(raters)
@@ -180,11 +195,13 @@ def grader_agreement(
         conditional_tests=pl.DataFrame(rows[2:], schema=_TESTS),
         by_agent=_by_agent(raters),
         raters=names,
+        repeated=raters.repeated(),
         n_used=grades.height,
         n_left_out={reason: n for reason, n in left_out.items() if n},
         provenance=provenance,
         parameters={
             "graders": [list(g) for g in chosen],
+            "reference": None if first is None else list(first),
             "setting": setting,
             "form": form,
             "normality_alpha": normality_alpha,
@@ -333,10 +350,17 @@ class _Raters:
         self, grades: pl.DataFrame, names: Sequence[str], form: str, resamples: int, seed: int, ci_level: float
     ):
         self.names, self.models = tuple(names), grades["model"].to_list()
-        others = range(len(names) - 1)
-        self.weighted = grades.select("weighted_outcome", *(f"weighted_outcome|{i}" for i in others)).to_numpy()
-        self.binary = grades.select("success", *(f"success|{i}" for i in others)).to_numpy()
+        stored = names[0] == REFERENCE
+        others = range(len(names) - stored)
+        self.weighted, self.binary = (
+            grades.select(*([f] if stored else []), *(f"{f}|{i}" for i in others)).to_numpy() for f in _FEATURES
+        )
         self.form, self.draws, self.ci_level = form, {"resamples": resamples, "seed": seed}, ci_level
+
+    def repeated(self) -> tuple[str, ...]:
+        """Graders who gave the reference's grades in every rollout."""
+        same = (self.weighted == self.weighted[:, :1]).all(0) & (self.binary == self.binary[:, :1]).all(0)
+        return tuple(name for name, alike in zip(self.names[1:], same[1:], strict=True) if alike)
 
     def coefficients(self, rows: Any = slice(None)) -> tuple[Agreement, Agreement]:
         """Intraclass correlation and Fleiss' kappa of some rollouts."""

@@ -1,8 +1,8 @@
 """Classical tests as the papers use them, with their edge cases decided and the method named in the result.
 
-May import `cilab.errors`. The distributions come from scipy and statsmodels; what they get wrong at the edges (a
-constant difference, no discordant pair, a missing value) is decided here: a missing value raises, a test that does
-not exist is undefined with the reason, and no NaN leaves this module.
+May import `cilab.errors`. The distributions come from scipy; what libraries get wrong at the edges (a constant
+difference, no discordant pair, a missing value) is decided here: a missing value raises, a test that does not exist
+is undefined with the reason, and no NaN leaves this module.
 """
 
 from __future__ import annotations
@@ -440,9 +440,9 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 # -- many tests at once -----------------------------------------------------------------------------------
 
 _CORRECTIONS = {
-    "bh": ("fdr_bh", "Benjamini-Hochberg false discovery rate"),
-    "by": ("fdr_by", "Benjamini-Yekutieli false discovery rate"),
-    "holm": ("holm", "Holm family-wise error rate"),
+    "bh": "Benjamini-Hochberg false discovery rate",
+    "by": "Benjamini-Yekutieli false discovery rate",
+    "holm": "Holm family-wise error rate",
 }
 
 
@@ -476,10 +476,9 @@ def adjust(
     count = len(present) if m is None else m
     if count < len(present):
         raise TableError(f"m is {m}, fewer than the {len(present)} p-values")
-    known, name = _CORRECTIONS[method]
-    adjusted = iter(_adjusted(present, known, count))
+    adjusted = iter(_adjusted(present, method, count))
     return AdjustedPValues(
-        method=f"{name}, m = {count}",
+        method=f"{_CORRECTIONS[method]}, m = {count}",
         p=tuple(values),
         adjusted=tuple(None if v is None else next(adjusted) for v in values),
         m=count,
@@ -490,10 +489,17 @@ def adjust(
 def _adjusted(present: list[float], method: str, m: int) -> list[float]:
     if not present:
         return []
-    from statsmodels.stats.multitest import multipletests
+    padded = np.array(present + [1.0] * (m - len(present)))  # hypotheses counted but not seen cannot be smaller
+    if method == "holm":
+        order = np.argsort(padded, kind="stable")
+        stepped = np.maximum.accumulate(padded[order] * np.arange(m, 0, -1))
+        corrected = np.empty(m)
+        corrected[order] = stepped
+    else:
+        from scipy import stats
 
-    padded = present + [1.0] * (m - len(present))  # hypotheses that were counted but not seen cannot be smaller
-    return [min(1.0, float(v)) for v in multipletests(padded, method=method)[1][: len(present)]]
+        corrected = stats.false_discovery_control(padded, method=method)
+    return [min(1.0, float(v)) for v in corrected[: len(present)]]
 
 
 # -- shared checks ----------------------------------------------------------------------------------------

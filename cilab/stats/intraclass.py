@@ -109,9 +109,11 @@ def _icc(s: _Squares, form: str, level: float) -> Agreement:
     if value is None:
         return Agreement(value=None, reason="subjects do not differ: no correlation exists", detail=detail, **common)
     lo, hi = _icc_interval(s, form, single, level, noise)
+    reason = None
     if average:
         lo, hi = (_spearman_brown(v, s.k) for v in (lo, hi))
-    return Agreement(value=value, lo=lo, hi=hi, detail=detail, **common)
+        reason = "the interval of the mean rating has no finite end" if lo is None or hi is None else None
+    return Agreement(value=value, lo=lo, hi=hi, reason=reason, detail=detail, **common)
 
 
 def _icc_single(s: _Squares, form: str) -> float | None:
@@ -157,9 +159,10 @@ def _icc_interval(s: _Squares, form: str, single: float, level: float, noise: fl
     return low, high
 
 
-def _spearman_brown(single: float, k: int) -> float:
-    """Reliability of the mean of k ratings."""
-    return k * single / (1 + (k - 1) * single)
+def _spearman_brown(single: float, k: int) -> float | None:
+    """Reliability of the mean of k ratings; None where a strongly negative bound has none."""
+    below = 1 + (k - 1) * single
+    return k * single / below if below > 1e-12 else None
 
 
 def _complete(ratings: Any) -> np.ndarray:

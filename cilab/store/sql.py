@@ -8,22 +8,74 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from cilab.errors import StoreError
-from cilab.store.parts import RUN_TABLES
-from cilab.tables import valid_text
+from cilab.store.parts import RUN_TABLES, collect, scan
+from cilab.tables import empty, valid_text
 
 _READS = "a query is one SELECT; it cannot write, load or set anything"
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
 _EXPLAIN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain(?:\s+analyze)?\s*(?:\([^)]*\))?", re.DOTALL | re.I)
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a table of a study is made of: Parquet parts, and rows that are in the journal only.
+
+    Attributes
+    ----------
+    name : the table.
+    parts : its files.
+    rows : rows of the journal, or None.
+    without : run ids that are left out of the parts and rows (seen in another study already).
+    """
+
+    name: str
+    parts: tuple[Path, ...]
+    rows: pl.DataFrame | None = None
+    without: frozenset[str] = frozenset()
+
+    def lazy(self) -> pl.LazyFrame:
+        """The table, read when and where it is asked for."""
+        lazy = scan(self.name, list(self.parts))
+        if self.rows is not None:
+            lazy = pl.concat([lazy, self.rows.lazy()])
+        return lazy.filter(~pl.col("run_id").is_in(list(self.without))) if self.without else lazy
+
+
+def _view(db: Any, name: str, sources: Sequence[Source]) -> list[str]:
+    """Make a view over the parts and rows of a table, so that DuckDB reads only what a query needs; the files used."""
+    selects, files = [], []
+    for number, source in enumerate(sources):
+        unseen = ""
+        if source.without:
+            db.register(f"_{name}_{number}_without", pl.DataFrame({"id": sorted(source.without)}).to_arrow())
+            unseen = f" WHERE run_id NOT IN (SELECT id FROM _{name}_{number}_without)"
+        if source.parts:
+            files += [str(path.resolve()) for path in source.parts]
+            listed = _sql_list([str(path.resolve()) for path in source.parts])
+            selects.append(f"SELECT * FROM read_parquet({listed}){unseen}")
+        if source.rows is not None or not source.parts:
+            rows = empty(name) if source.rows is None else source.rows
+            db.register(f"_{name}_{number}", rows.to_arrow())
+            selects.append(f"SELECT * FROM _{name}_{number}{unseen}")
+    db.execute(f"CREATE VIEW {name} AS " + " UNION ALL BY NAME ".join(selects))
+    return files
+
+
 def answer(query: str, read: Callable[[str], Any]) -> pl.DataFrame:
-    """Answer a DuckDB SELECT; `read` gives the Arrow table of a name, and is asked for the tables named only.
+    """Answer a DuckDB SELECT.
+
+    Parameters
+    ----------
+    query : one SELECT over the tables by their names.
+    read : name -> an Arrow table (or data set), a `Source`, or a list of them; asked for the tables named only.
 
     Raises
     ------
@@ -32,6 +84,7 @@ def answer(query: str, read: Callable[[str], Any]) -> pl.DataFrame:
     """
     import duckdb
 
+    files: list[str] = []
     query = valid_text(query)
     words = set(re.findall(r"[A-Za-z_]+", query.lower()))
     with duckdb.connect(":memory:") as db:
@@ -40,17 +93,45 @@ def answer(query: str, read: Callable[[str], Any]) -> pl.DataFrame:
                 raise StoreError(_READS)
             for name in (*RUN_TABLES, "models"):
                 if name in words:
-                    db.register(name, read(name))
+                    found = read(name)
+                    if isinstance(found, Source | list):
+                        files += _view(db, name, found if isinstance(found, list) else [found])
+                    else:
+                        db.register(name, found)
             db.execute("SET TimeZone = 'UTC'")
+            db.execute("SET allowed_paths = " + _sql_list(files))
             db.execute("SET enable_external_access = false")
             db.execute("SET lock_configuration = true")
             return _as_polars(db.sql(query).to_arrow_table())
         except duckdb.Error as e:
+            of_query = (
+                duckdb.ParserException,
+                duckdb.BinderException,
+                duckdb.CatalogException,
+                duckdb.PermissionException,
+            )
+            damaged = None if isinstance(e, of_query) else _damaged_part(files)
+            if damaged is not None:
+                raise StoreError(damaged) from None
             raise StoreError(f"query: {_reason(e)}") from None
         except pl.exceptions.PolarsError as e:
             raise StoreError(
                 f"query: its answer has a type without a column ({_reason(e)}); cast it, as in x::varchar"
             ) from None
+
+
+def _damaged_part(files: Sequence[str]) -> str | None:
+    """What is wrong with the first part that cannot be read to its end; None when all can."""
+    for file in files:
+        try:
+            collect(pl.scan_parquet(file), Path(file).parents[2])
+        except StoreError as e:
+            return str(e)
+    return None
+
+
+def _sql_list(texts: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
 
 
 def _is_read(db: Any, query: str) -> bool:

@@ -21,7 +21,7 @@ from cilab import journal
 from cilab.errors import StoreError, TableError, nearest
 from cilab.store import parts as files
 from cilab.store.parts import RUN_TABLES, collect, payload_frames, revive
-from cilab.store.sql import answer
+from cilab.store.sql import Source, answer
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,9 @@ class _Snapshot:
         moved = files.finished_in(self.folder, self.committed)
         return [(job, payload) for job, _, payload in self.journaled if job not in moved]
 
-    def table(self, name: str) -> pl.LazyFrame:
-        lazy = files.scan(name, files.part_paths(self.folder, name, self.committed))
-        rows = self._journal_rows(name)
-        return pl.concat([lazy, rows.lazy()]) if rows is not None else lazy
+    def source(self, name: str) -> Source:
+        parts = files.part_paths(self.folder, name, self.committed)
+        return Source(name, tuple(parts), self._journal_rows(name))
 
     def _journal_rows(self, name: str) -> pl.DataFrame | None:
         found = [(job, payload[name]) for job, payload in self.fresh if payload.get(name)]
@@ -96,7 +95,7 @@ class Study:
             return self._models().lazy()
         if name not in RUN_TABLES:
             raise StoreError(f"no table named {name}.{nearest(name, (*RUN_TABLES, 'models'))}")
-        return (snapshot or _Snapshot.of(self.path)).table(name)
+        return (snapshot or _Snapshot.of(self.path)).source(name).lazy()
 
     def _models(self) -> pl.DataFrame:
         if self.models_table is not None:
@@ -175,7 +174,7 @@ class Study:
             return answer(query, lambda name: self.table(name).collect().to_arrow())
         # One instant for all tables, so that those of a join fit together while the study runs.
         snapshot = _Snapshot.of(self.path)
-        return answer(query, lambda name: _read(self, self._table_of(snapshot, name)).to_arrow())
+        return answer(query, lambda name: self._models().to_arrow() if name == "models" else snapshot.source(name))
 
     def _repr_html_(self) -> str:
         runs = self.runs.group_by("benchmark", "version", "status").len("runs").sort("benchmark", "version", "status")
