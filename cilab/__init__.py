@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from os import PathLike
 
     from cilab.collect.engine import Summary
@@ -25,8 +26,12 @@ __version__ = "0.1.0"
 __all__ = ["annotate", "forecast", "gap", "open", "query", "regrade", "report", "run_study", "status"]
 
 
-def open(path: str | PathLike[str]) -> Study:
-    """Open a study's folder: its tables are polars LazyFrames, `.sql()` asks DuckDB.
+def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study:
+    """Open a study's folder: its tables are polars LazyFrames, `.sql()` asks DuckDB, `.show()` shows a run.
+
+    Parameters
+    ----------
+    path : a folder; a pattern such as `data/studies/maze_*`; a list of both, opened as one; or an fsspec URL.
 
     Raises
     ------
@@ -35,7 +40,13 @@ def open(path: str | PathLike[str]) -> Study:
     """
     from cilab import registry, store
 
-    return store.open_study(path, registry.models)
+    return store.open_study(path, registry.models, _page)
+
+
+def _page(study: Any, run_id: str) -> Any:
+    from cilab.show import show
+
+    return show(study, run_id)
 
 
 def query(sql: str, data: str | PathLike[str]) -> Any:

@@ -129,9 +129,9 @@ def grader_agreement(
 ) -> GradingResult:
     """Appendix E: overall agreement, correlations, majority against reference, conditional analysis, by agent.
 
-    The raters are the reference (the outcome stored with the rollout, unless a grader is named) and every chosen grader.
-    Intra-model consistency is this with repeats of the reference's own grader; inter-model consistency with other
-    models.
+    The raters are the reference (the outcome stored with the rollout, unless a grader is named) and every chosen
+    grader. Intra-model consistency is this with repeats of the reference's own grader; inter-model consistency with
+    other models.
 
     Parameters
     ----------

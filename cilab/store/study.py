@@ -6,11 +6,12 @@ May import the rest of `cilab.store`, `cilab.journal`, `cilab.registry`, `cilab.
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import html
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from cilab.errors import StoreError, TableError, nearest
 from cilab.store import parts as files
 from cilab.store.parts import RUN_TABLES, collect, payload_frames, revive
 from cilab.store.sql import Source, answer
+from cilab.tables import TABLES
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,18 @@ class Study:
 
     path: Path
     models_table: Any = field(default=None, repr=False)
+    page: Any = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
         """The study's name (its folder's)."""
         return self.path.resolve().name
+
+    def show(self, run_id: str) -> Any:
+        """The transcript of one run as a readable page (see `cilab.show`); the beginning of an id is enough."""
+        if self.page is None:
+            raise StoreError("open the study with cilab.open to show a run")
+        return self.page(self, run_id)
 
     def table(self, name: str) -> pl.LazyFrame:
         """One table by name (see `cilab.tables.TABLES`)."""
@@ -187,24 +196,186 @@ def _read(study: Any, lazy: pl.LazyFrame) -> pl.DataFrame:
     return collect(lazy, study.path) if isinstance(study, Study) else lazy.collect()
 
 
-def open_study(path: str | os.PathLike[str], models_table: Any = None) -> Study:
-    """Open a study's folder.
+#: Tables of a rollout itself; the others are remarks on it, and those of several studies add up.
+_OF_THE_ROLLOUT = ("runs", "messages", "calls")
+
+
+@dataclass(frozen=True)
+class Studies(Study):
+    """Several studies as one. A rollout that stands in more than one is seen once: the first finished one counts.
+
+    Attributes
+    ----------
+    members : the studies, in order.
+    """
+
+    members: tuple[Study, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The studies' names."""
+        return " + ".join(study.name for study in self.members)
+
+    def _table_of(self, snapshot: Any, name: str) -> pl.LazyFrame:
+        if name == "models" or name not in RUN_TABLES:
+            return super()._table_of(None, name)
+        found = self._sources(self._snapshots(), name)
+        lazy = pl.concat([source.lazy() for source in found])
+        return lazy if name in _OF_THE_ROLLOUT else lazy.unique(maintain_order=True)
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a DuckDB SELECT over the tables of all studies by their names (see `Study.sql`)."""
+        snapshots = self._snapshots()
+        return answer(
+            query, lambda name: self._models().to_arrow() if name == "models" else self._sources(snapshots, name)
+        )
+
+    def _snapshots(self) -> list[tuple[_Snapshot, frozenset[str]]]:
+        """What each study holds, and the run ids that count elsewhere."""
+        snapshots = [_Snapshot.of(study.path) for study in self.members]
+        states = [collect(s.source("runs").lazy().select("run_id", "status"), s.folder) for s in snapshots]
+        best: dict[str, int] = {}
+        final: set[str] = set()
+        for number, table in enumerate(states):
+            for run_id, status in table.iter_rows():
+                done = status not in journal.PROVISIONAL
+                if run_id not in best or (done and run_id not in final):
+                    best[run_id] = number
+                if done:
+                    final.add(run_id)
+        elsewhere = [frozenset(i for i in t["run_id"] if best[i] != n) for n, t in enumerate(states)]
+        return list(zip(snapshots, elsewhere, strict=True))
+
+    def _sources(self, snapshots: Iterable[tuple[_Snapshot, frozenset[str]]], name: str) -> list[Source]:
+        out = []
+        for snapshot, elsewhere in snapshots:
+            source = snapshot.source(name)
+            out.append(replace(source, without=elsewhere) if name in _OF_THE_ROLLOUT else source)
+        return out
+
+
+@dataclass(frozen=True)
+class RemoteStudy:
+    """A study behind an fsspec URL (`s3://...`). Holds what is in Parquet; a journal is read on its own machine only.
+
+    Attributes
+    ----------
+    url : the study's folder.
+    """
+
+    url: str
+    models_table: Any = field(default=None, repr=False)
+    page: Any = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The study's name (its folder's)."""
+        return self.url.rstrip("/").rsplit("/", 1)[-1]
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """One table by name (see `cilab.tables.TABLES`)."""
+        if name == "models":
+            return Study._models(self).lazy()  # type: ignore[arg-type]
+        if name not in RUN_TABLES:
+            raise StoreError(f"no table named {name}.{nearest(name, (*RUN_TABLES, 'models'))}")
+        found = self._dataset(name)
+        return pl.LazyFrame(schema=TABLES[name].schema) if found is None else pl.scan_pyarrow_dataset(found)
+
+    def _dataset(self, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+        from fsspec.core import url_to_fs
+
+        try:
+            fs, root = url_to_fs(self.url)
+            committed = {p.rsplit("/", 1)[-1] for p in fs.glob(f"{root}/tables/runs/part-*.parquet")}
+            paths = [p for p in sorted(fs.glob(f"{root}/tables/{name}/part-*.parquet")) if _last(p) in committed]
+            if not committed:
+                raise StoreError(f"{self.url}: holds no study (no tables/runs/part-*.parquet).")
+            if not paths:
+                return None
+            return ds.dataset(paths, filesystem=fs, format="parquet")
+        except (OSError, ValueError, ImportError, pa.ArrowException) as e:
+            raise StoreError(f"{self.url}: cannot be read ({str(e).splitlines()[0] if str(e) else e!r}).") from None
+
+    # A stored study's own definitions, which read nothing but `self.table`.
+    runs, messages, calls, labels = Study.runs, Study.messages, Study.calls, Study.labels
+    annotations, reviews, tasks, models = Study.annotations, Study.reviews, Study.tasks, Study.models
+    simulated, last_finished_at, data_hash = Study.simulated, Study.last_finished_at, Study.data_hash
+    show = Study.show
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Answer a DuckDB SELECT over the tables by their names (see `Study.sql`)."""
+
+        def read(name: str) -> Any:
+            found = None if name == "models" else self._dataset(name)
+            return self.table(name).collect().to_arrow() if found is None else found
+
+        return answer(query, read)
+
+
+def _last(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def open_study(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], models_table: Any = None, page: Any = None
+) -> Study | RemoteStudy:
+    """Open a study's folder, several of them as one, or one behind a URL.
+
+    Parameters
+    ----------
+    path : a folder; a pattern (`data/studies/maze_*`); a list of folders and patterns; an fsspec URL (`s3://...`).
+    models_table : function that gives the models table; default the registry's.
+    page : function (study, run_id) -> page behind `study.show`; `cilab.open` brings it.
 
     Raises
     ------
     StoreError
         There is no study in `path`.
     """
-    folder = Path(path)
+    several = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if len(several) == 1 and "://" in str(several[0]):
+        remote = RemoteStudy(str(several[0]), models_table, page)
+        remote.runs  # noqa: B018 - a wrong URL is told here, not at the first question
+        return remote
+    folders = [folder for one in several for folder in _matching(one)]
+    if not folders:
+        raise StoreError("name at least one study's folder")
+    members = tuple(_open_folder(folder, models_table, page) for folder in dict.fromkeys(folders))
+    if len(members) == 1:
+        return members[0]
+    common = Path(os.path.commonpath([str(m.path.resolve()) for m in members]))
+    return Studies(common, models_table, page, members)
+
+
+def _matching(path: str | os.PathLike[str]) -> list[Path]:
+    """The folder, or the folders that a pattern matches and that hold a study."""
+    text = str(path)
+    if "://" in text:
+        raise StoreError(f"{text}: a URL is opened alone, not together with others.")
+    if not any(mark in text for mark in "*?[") or Path(text).exists():
+        return [Path(text)]
+    found = [Path(p) for p in sorted(glob.glob(text, recursive=True)) if _holds_study(Path(p))]
+    if not found:
+        raise StoreError(f"{text}: matches no study's folder.")
+    return found
+
+
+def _holds_study(folder: Path) -> bool:
+    return (folder / "tables").is_dir() or (folder / journal.JOURNAL_NAME).exists()
+
+
+def _open_folder(folder: Path, models_table: Any, page: Any) -> Study:
     try:
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"{folder}: is a file; name the study's folder.")
         if not folder.is_dir():
             siblings = [p.name for p in folder.parent.glob("*")] if folder.parent.is_dir() else []
             raise StoreError(f"{folder}: no such folder.{nearest(folder.name, siblings)}")
-        found = (folder / "tables").is_dir() or (folder / journal.JOURNAL_NAME).exists()
+        found = _holds_study(folder)
     except (OSError, ValueError) as e:
-        raise StoreError(f"{str(path)!r}: cannot be read ({getattr(e, 'strerror', None) or e}).") from None
+        raise StoreError(f"{str(folder)!r}: cannot be read ({getattr(e, 'strerror', None) or e}).") from None
     if not found:
         raise StoreError(f"{folder}: holds no study (neither tables/ nor {journal.JOURNAL_NAME}).")
-    return Study(folder, models_table)
+    return Study(folder, models_table, page)

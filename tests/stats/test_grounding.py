@@ -1,4 +1,4 @@
-"""Grounding: equation 1 by hand, the join with runs, messages and models, agreement, annotations that are incomplete."""
+"""Grounding: equation 1 by hand, the join with runs, messages and models, agreement, incomplete annotations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_score_runs_from_zero_to_one() -> None:
     everything = notes("r2", (1, 1, 1), (1, 1, 1), 2)
     table = grounding(study([run("r1"), run("r2")], nothing + everything)).table
     assert table["grounding"].to_list() == [0.0, 1.0]
-    most = {key: most for key, most in COMPONENTS.items()}
+    most = dict(COMPONENTS)
     assert sum(most.values()) == 8
     assert grounding_score(most) == 1.0
     assert grounding_score(most | {(0, "reconciliation"): None}) is None
@@ -339,7 +339,7 @@ def test_agreement_is_pearson_for_the_score_and_kappa_for_its_components(mazes, 
 
 def test_annotators_who_give_everyone_the_same_value_have_no_kappa_and_the_reason_is_said() -> None:
     runs = [run(f"r{i}") for i in range(4)]
-    annotations = [row for r in runs for a in ("a", "b") for row in notes(r["run_id"], annotator=a)]
+    annotations = [row for r in runs for a in "ab" for row in notes(r["run_id"], (1, 1, 1), (1, 1, 1), annotator=a)]
     table = grounding(study(runs, annotations), annotator="a").agreement
     assert table["value"].null_count() == table.height
     assert table["raw"].to_list() == [1.0] * table.height

@@ -1,0 +1,55 @@
+"""Runs tables by hand for the tests of the maze statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from cilab.datasets.dataset import Dataset
+from cilab.tables import TABLES
+
+Outcomes = Sequence[float | None]
+
+
+def rollouts(
+    version: str, model: str, partner: str | None, outcomes: Outcomes, *, first_maze: int = 0, **columns: Any
+) -> list[dict[str, Any]]:
+    """Finished rollouts in mazes m0, m1, ...; an outcome of None is a refused rollout."""
+    label = "-".join(map(str, (version, model, partner, *columns.values())))
+    return [
+        {
+            "run_id": f"{label}-{first_maze + i}",
+            "study": "by hand",
+            "benchmark": "maze",
+            "task_id": f"m{first_maze + i}",
+            "version": version,
+            "model": model,
+            "partner_model": partner,
+            "seed": 0,
+            "status": "refused" if value is None else "ok",
+            "weighted_outcome": value,
+            "success": None if value is None else value == 1.0,
+            "maze_size": 6,
+            "wall_density": 0.3,
+            **columns,
+        }
+        for i, value in enumerate(outcomes)
+    ]
+
+
+def pair(a: str, b: str, outcomes: Outcomes, **columns: Any) -> list[dict[str, Any]]:
+    """Rollouts of a starter and a follower."""
+    return rollouts("pair", a, b, outcomes, **columns)
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """A runs table of these rows."""
+    return pl.DataFrame(list(rows), schema=TABLES["runs"].schema)
+
+
+def dataset(rows: Sequence[Mapping[str, Any]], **tables: Sequence[Mapping[str, Any]]) -> Dataset:
+    """A data set of these runs and further tables."""
+    others = {name: pl.DataFrame(list(lines), schema=TABLES[name].schema) for name, lines in tables.items()}
+    return Dataset("by hand", {"runs": frame(rows), **others}, simulated=True, kind="simulated")
