@@ -49,8 +49,11 @@ def _page(study: Any, run_id: str) -> Any:
     return show(study, run_id)
 
 
-def query(sql: str, data: str | PathLike[str]) -> Any:
-    """Answer a DuckDB SELECT over a study's tables (runs, messages, calls, ...) as a polars DataFrame."""
+def query(sql: str, data: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Any:
+    """Answer a DuckDB SELECT over a study's tables (runs, messages, calls, ...) as a polars DataFrame.
+
+    `data` as in `open`.
+    """
     return open(data).sql(sql)
 
 

@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path | None, typer.Option("--out", help="The study's folder; default data/studies/NAME.")]
-Data = Annotated[Path, typer.Option("--data", help="A study's folder.")]
+Data = Annotated[list[str], typer.Option("--data", help="A study: a folder, a pattern or a URL; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
 With = Annotated[str, typer.Option("--with", help="The model that grades or annotates; `rules` for code.")]
 Repeat = Annotated[int, typer.Option("--repeat", help="How often each rollout is looked at.", min=1)]
@@ -286,14 +286,14 @@ def export_inspect(
 
 @app.command()
 def claims(
-    data: Annotated[Path | None, typer.Option("--data", help="A study's folder; default: what ships.")] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="A study; default: what ships.")] = None,
 ) -> None:
     """The papers' published numbers, beside the function that computes each, and how near it comes."""
     import cilab
     from cilab import claims as ledger
 
     width = os.get_terminal_size().columns if sys.stdout.isatty() else 118
-    print(ledger.render(ledger.ledger(None if data is None else cilab.open(data)), width))
+    print(ledger.render(ledger.ledger(cilab.open(data) if data else None), width))
 
 
 @app.command()

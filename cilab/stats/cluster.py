@@ -287,6 +287,13 @@ def _well_conditioned(gram: np.ndarray) -> bool:
     return bool((pivots > 1e4 * REDUNDANT * np.diag(gram)).all())
 
 
+def refuse_single_levels(columns: Design, predictors: Sequence[str], what: str) -> None:
+    """Raise TableError that names a text predictor with one level only, for which a design has no column."""
+    for name in predictors:
+        if name not in columns.predictors:
+            raise TableError(f"{what}: {name} is {columns.reference[name]!r} in every row; leave it out")
+
+
 def refuse_redundant(matrix: np.ndarray, names: Sequence[str], what: str) -> None:
     """Raise TableError that names the first redundant column and what it follows from; `what` are its kind (plural)."""
     for j, words in redundant(matrix, names).items():
@@ -692,8 +699,10 @@ def _newton(
         eta += move * share
         far = np.abs(eta).max(axis=1, where=t > 0, initial=0.0) > _RUNAWAY
         at_rest = change < rest
-        sound[todo] = at_rest & ~far
-        more = ~(at_rest | far)
+        # A column that the weights have made flat, although the rows determine it, is on its way to infinity.
+        flat = (~solved.T & (True if kept is None else kept[todo])).any(axis=1)
+        sound[todo] = at_rest & ~far & ~flat
+        more = ~(at_rest | far | flat)
         todo, t, eta = todo[more], t[more], eta[more]
         if not len(todo):
             break

@@ -199,7 +199,7 @@ def krippendorff_alpha(
     Examples
     --------
     >>> round(krippendorff_alpha([[1, 1], [2, 2], [3, 4]], level="interval").value, 4)
-    0.9254
+    0.878
     """
     if level not in _LEVELS:
         raise TableError(f"level is {level!r}, not one of {', '.join(_LEVELS)}.{nearest(str(level), _LEVELS)}")

@@ -46,6 +46,7 @@ _SCHEMA = {
     "se": pl.Float64,
     "sd_draws": pl.Float64,
     "n_replicates": pl.Int64,
+    "reason": pl.String,
 }
 
 
@@ -58,7 +59,8 @@ class OddsRatioResult(Result):
     table : one row per coefficient: `outcome`, `predictor` ("intercept" first), `level` (null for numbers),
         `odds_ratio`, `lo`, `hi` (percentile interval), `p` (from the same draws, at least `p_floor`), `mark`
         (** p < 0.01, * p < 0.05, † p < 0.10), `coefficient` (log-odds), `se` (of the log-odds, cluster-robust HC1),
-        `sd_draws` (sd of the log-odds over the draws), `n_replicates` (draws that determine it).
+        `sd_draws` (sd of the log-odds over the draws), `n_replicates` (draws that determine it), `reason` (why there
+        is no interval: more than 5 % of the draws do not determine the coefficient, as levels are absent; else null).
     reference : predictor -> level without a coefficient.
     n_clusters : number of clusters. p_floor : 2 / resamples.
     estimator : maximum_likelihood or firth.
@@ -99,7 +101,7 @@ class OddsRatioResult(Result):
         if self.dropped:
             dropped = ", ".join(f"{name} in {n}" for name, n in self.dropped.items())
             out.append(f"Without variation of its own, left out of replicates: {dropped}.")
-        return out + others
+        return out + _reasons(self.table) + others
 
 
 def odds_ratios(
@@ -134,14 +136,14 @@ def odds_ratios(
     Returns
     -------
     OddsRatioResult
-        Rows with a missing outcome or predictor are left out and counted.
+        Rows with a missing outcome or predictor are left out and counted. A coefficient that more than 5 % of the
+        replicates do not determine has no interval, and the reason.
 
     Raises
     ------
     TableError
         The outcome is outside 0 to 1 or never varies; a predictor is constant or collinear (named); a cluster label is
-        missing; the data are separated (the predictors are named); a coefficient is undefined in more than 5 % of the
-        replicates.
+        missing; the data are separated (the predictors are named), or more than 5 % of the replicates are.
 
     Warns
     -----
@@ -167,6 +169,7 @@ def odds_ratios(
     rows, groups, left_out = cl.complete(rows, (outcome, *predictors), cluster)
     cl.warn_if_few(groups, cluster)
     columns = cl.design(rows, predictors, reference)
+    cl.refuse_single_levels(columns, predictors, "predictors")
     cl.refuse_redundant(columns.matrix, columns.names, "predictors")
     return _estimate(
         cl.numbers(rows[outcome]),
@@ -222,11 +225,7 @@ def _estimate(
     counts = groups.counts(parameters["resamples"], parameters["seed"])
     draws, dropped = cl.bootstrap_logit(data, groups, counts, fit.coef, firth=firth)
     lost = np.isnan(draws).all(axis=1)
-    cl.refuse_undefined(
-        dict(zip(columns.names, draws.T, strict=True)),
-        f"in {int(lost.sum())} of them the outcome {parameters['outcome']} is separated, in the others the level is "
-        "absent; leave the predictor out, merge levels" + ("" if firth else ", or use estimator='firth'"),
-    )
+    _refuse_lost(lost, parameters["outcome"], firth)
     return OddsRatioResult(
         table=_table(columns, fit, draws, parameters),
         n_used=len(y),
@@ -252,6 +251,14 @@ def _refuse_outcome(y: np.ndarray, name: str) -> None:
         raise TableError(f"outcome {name} is {y.min():g} in every row; odds need both outcomes")
 
 
+def _refuse_lost(lost: np.ndarray, outcome: str, firth: bool) -> None:
+    """Refuse when too many replicates determine nothing at all."""
+    why = f"there the outcome {outcome} is separated; leave a predictor out, merge levels"
+    cl.refuse_undefined(
+        {"every odds ratio": np.where(lost, np.nan, 0.0)}, why + ("" if firth else ", or use estimator='firth'")
+    )
+
+
 def _refuse_separated(names: Sequence[str], outcome: str) -> None:
     raise TableError(
         f"outcome {outcome} is separated by {', '.join(names)}: no finite odds ratio exists; leave the predictor out, "
@@ -262,24 +269,34 @@ def _refuse_separated(names: Sequence[str], outcome: str) -> None:
 def _table(columns: cl.Design, fit: cl.LogitFit, draws: np.ndarray, parameters: Mapping[str, Any]) -> pl.DataFrame:
     lines = []
     for j, (predictor, level) in enumerate(zip(columns.predictors, columns.levels, strict=True)):
-        found = cl.summarise(draws[:, j], parameters["ci_level"])
+        found, reason = _summary(draws[:, j], parameters["ci_level"])
         lines.append(
             {
                 "outcome": parameters["outcome"],
                 "predictor": predictor,
                 "level": level,
                 "odds_ratio": _odds(fit.coef[j]),
-                "lo": _odds(found.lo),
-                "hi": _odds(found.hi),
-                "p": found.p,
-                "mark": cl.mark(found.p),
+                "lo": None if reason else _odds(found.lo),
+                "hi": None if reason else _odds(found.hi),
+                "p": None if reason else found.p,
+                "mark": "" if reason else cl.mark(found.p),
                 "coefficient": float(fit.coef[j]),
                 "se": float(fit.se[j]),
-                "sd_draws": found.sd,
+                "sd_draws": None if reason else found.sd,
                 "n_replicates": found.n,
+                "reason": reason,
             }
         )
     return pl.DataFrame(lines, schema=_SCHEMA)
+
+
+def _summary(draws: np.ndarray, ci_level: float) -> tuple[cl.Summary, str | None]:
+    """What the draws say, or why too few of them determine the coefficient."""
+    share = float(np.isnan(draws).mean())
+    reason = None
+    if share > cl.MOST_UNDEFINED:
+        reason = f"not determined in {100 * share:.1f} % of the replicates, more than {100 * cl.MOST_UNDEFINED:.0f} %"
+    return cl.summarise(draws, ci_level), reason
 
 
 def _odds(log_odds: float) -> float:
@@ -287,13 +304,28 @@ def _odds(log_odds: float) -> float:
 
 
 def _line(row: Mapping[str, Any], p_floor: float) -> dict[str, str]:
-    label = row["predictor"] if row["level"] is None else f"{row['predictor']}: {row['level']}"
     return {
-        "Predictor": label,
+        "Predictor": _label(row),
         "Odds ratio": f"{row['odds_ratio']:.2f}{row['mark']}",
-        "Interval": f"[{row['lo']:.2f}, {row['hi']:.2f}]",
-        "p": f"≤ {p_floor:g}" if row["p"] <= p_floor * 1.001 else f"{row['p']:.3f}",
+        "Interval": _ends(row) or "none",
+        "p": "" if row["p"] is None else f"≤ {p_floor:g}" if row["p"] <= p_floor * 1.001 else f"{row['p']:.3f}",
     }
+
+
+def _ends(row: Mapping[str, Any]) -> str:
+    return "" if row["lo"] is None else f"[{row['lo']:.2f}, {row['hi']:.2f}]"
+
+
+def _reasons(table: pl.DataFrame) -> list[str]:
+    """A sentence per coefficient without interval."""
+    rows = table.filter(pl.col("reason").is_not_null())
+    return [
+        f"No interval of {_label(row)} for {row['outcome']}: {row['reason']}." for row in rows.iter_rows(named=True)
+    ]
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return row["predictor"] if row["level"] is None else f"{row['predictor']}: {row['level']}"
 
 
 def _caption(ci_level: float) -> str:
@@ -336,11 +368,17 @@ class DisagreementResult(Result):
     title = "Predictors of disagreement: odds ratios"
 
     def display(self) -> pl.DataFrame:
-        """As table 3: one line per predictor, one column per outcome, and the number of rollouts."""
+        """As table 3: one line per predictor, one column per outcome, and the number of rollouts.
+
+        Without any model the rates by interaction type.
+        """
+        if not self.models:
+            rate = pl.col("rate").map_elements(lambda v: f"{v:.2f}", return_dtype=pl.String)
+            return self.by_interaction.with_columns(rate).pivot("outcome", index=["interaction", "n"], values="rate")
         lines: dict[str, dict[str, str]] = {}
         for row in self.table.iter_rows(named=True):
-            label = row["predictor"] if row["level"] is None else f"{row['predictor']}: {row['level']}"
-            cell = f"{row['odds_ratio']:.2f}{row['mark']} [{row['lo']:.2f}, {row['hi']:.2f}]"
+            label = _label(row)
+            cell = f"{row['odds_ratio']:.2f}{row['mark']} {_ends(row)}".rstrip()
             lines.setdefault(label, {"Predictor": label})[row["outcome"]] = cell
         lines["n"] = {"Predictor": "Rollouts"} | {name: f"{found.n_used:,}" for name, found in self.models.items()}
         return pl.DataFrame([{c: line.get(c, "") for c in ("Predictor", *self.models)} for line in lines.values()])
@@ -352,6 +390,8 @@ class DisagreementResult(Result):
             note for found in self.models.values() for note in found.notes()[1:-1] if not note.startswith("Left out")
         ]
         out = [first, *dict.fromkeys(inner)]
+        if self.parameters["n_clusters"] < cl.FEW_CLUSTERS:
+            out.append(cl.FEW_WORDS)
         out += [f"No model of {name}: {why}." for name, why in self.failed.items()]
         return out + others
 
@@ -387,12 +427,14 @@ def disagreement(
     Returns
     -------
     DisagreementResult
-        A rollout that one of the annotators left out, or whose answer could not be read, is left out and counted.
+        A rollout that one of the annotators left out, or whose answer could not be read, is left out and counted. Where
+        an outcome has no model (it never happens, is separated, or the pairs are too few), `failed` says why, and the
+        rates stand all the same.
 
     Raises
     ------
     TableError
-        No rollout is left, an annotator is not there, or none of the three outcomes can be modelled.
+        No rollout is left, or an annotator is not there.
 
     References
     ----------
@@ -411,16 +453,16 @@ def disagreement(
     rollouts, left_out = _averaged(found.rows, seen, names)
     left_out = {**found.left_out, **left_out}
     settings = {"cluster": cluster, "resamples": resamples, "seed": seed, "ci_level": 0.95, "estimator": estimator}
-    fitted, failed = _models_of(rollouts, settings, found.provenance)
     groups = cl.clusters(rollouts[cluster])
     cl.warn_if_few(groups, cluster)
+    fitted, failed = _models_of(rollouts, settings, found.provenance)
     counts = groups.counts(resamples, seed)
     return DisagreementResult(
-        table=pl.concat([m.table for m in fitted.values()]),
+        table=pl.concat([pl.DataFrame(schema=_SCHEMA), *(m.table for m in fitted.values())]),
         n_used=rollouts.height,
         n_left_out=left_out,
         provenance=found.provenance,
-        parameters={"annotators": names, "repeat": repeat, "arm": arm, **settings},
+        parameters={"annotators": names, "repeat": repeat, "arm": arm, "n_clusters": groups.n, **settings},
         caption=(
             f"{_caption(0.95)} Outcome: mean of {len(names)} annotator{'s' if len(names) > 1 else ''} "
             f"({', '.join(names)}). Factual and non-factual: among rollouts with a disagreement."
@@ -485,8 +527,6 @@ def _models_of(
             fitted[outcome] = _model(rows, outcome, settings, provenance, rollouts.height - rows.height)
         except TableError as e:
             failed[outcome] = str(e)
-    if not fitted:
-        raise TableError(f"no odds ratios: {failed['total']}")
     return fitted, failed
 
 

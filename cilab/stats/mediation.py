@@ -325,6 +325,7 @@ def mediate(
     rows, groups, left_out = cl.complete(rows, (x, m, y, *controls), cluster)
     cl.warn_if_few(groups, cluster)
     columns = cl.design(rows, controls)
+    cl.refuse_single_levels(columns, controls, "controls")
     parameters = {
         "x": x,
         "m": m,

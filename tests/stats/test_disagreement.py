@@ -178,7 +178,7 @@ def test_another_reference_level_gives_the_same_fit_seen_from_there() -> None:
 def test_exchanging_the_two_outcomes_inverts_every_odds_ratio(seed: int) -> None:
     rows = clustered(n_clusters=12, rows=10, seed=seed)
     first = odds_ratios(rows, **COLUMNS, resamples=50).table
-    second = odds_ratios(rows.with_columns(1 - pl.col("y")), **COLUMNS, resamples=50).table
+    second = odds_ratios(rows.with_columns((1 - pl.col("y")).alias("y")), **COLUMNS, resamples=50).table
     np.testing.assert_allclose(second["odds_ratio"], 1 / first["odds_ratio"], rtol=1e-6)
     np.testing.assert_allclose(second["lo"], 1 / first["hi"], rtol=1e-6)
     np.testing.assert_allclose(second["p"], first["p"])
@@ -242,10 +242,26 @@ def test_few_separated_replicates_are_counted_and_many_fail() -> None:
     assert 0 < result.replicates_lost <= 20
     assert f"{result.replicates_lost} replicates are separated" in repr(result)
     assert result.table["n_replicates"].to_list() == [400 - result.replicates_lost] * 4
-    with pytest.raises(TableError, match=r"undefined in 3\d\.\d % of the 400 replicates") as caught:
+    with pytest.raises(TableError, match=r"every odds ratio is undefined in 3\d\.\d % of the 400 replicates") as caught:
         odds_ratios(zeros_in([0]), **COLUMNS, resamples=400)
     assert "estimator='firth'" in str(caught.value)
     assert odds_ratios(zeros_in([0]), **COLUMNS, resamples=400, estimator="firth").replicates_lost == 0
+
+
+def test_a_coefficient_that_many_replicates_do_not_determine_has_no_interval_and_the_others_do() -> None:
+    rows = clustered(seed=6)
+    tier = pl.when((pl.col("g") == 3) & (pl.col("tier") == "weak")).then(pl.lit("rare")).otherwise("tier")
+    result = odds_ratios(rows.with_columns(tier.alias("tier")), **COLUMNS, resamples=400)
+    rare = result.table.row(by_predicate=pl.col("level") == "rare", named=True)
+    share = 1 - rare["n_replicates"] / 400
+    assert share == pytest.approx((1 - 1 / 20) ** 20, abs=0.08)
+    assert rare["lo"] is rare["hi"] is rare["p"] is rare["sd_draws"] is None and rare["mark"] == ""
+    assert math.isfinite(rare["odds_ratio"])
+    assert rare["reason"] == f"not determined in {100 * share:.1f} % of the replicates, more than 5 %"
+    assert f"No interval of tier: rare for y: {rare['reason']}." in result.notes()
+    others = result.table.filter(pl.col("level").ne_missing("rare"))
+    assert others["lo"].null_count() == 0 and others["reason"].null_count() == others.height
+    assert result.dropped == {"tier=rare": 400 - rare["n_replicates"]}
 
 
 # -- bad input
@@ -259,7 +275,7 @@ def test_few_separated_replicates_are_counted_and_many_fail() -> None:
         ({"y": pl.lit(0)}, {}, "outcome y is 0 in every row; odds need both"),
         ({"y": pl.lit("no")}, {}, "column y holds String, not numbers"),
         ({"x": pl.lit(2)}, {}, "predictors: x is constant; leave it out"),
-        ({"tier": pl.lit("weak")}, {"reference": {}}, "predictors: tier has one level only"),
+        ({"tier": pl.lit("weak")}, {"reference": {}}, "predictors: tier is .weak. in every row; leave it out"),
         ({"z": 1 - pl.col("x")}, {"predictors": ["x", "z"], "reference": {}}, "predictors: z is a combination of x"),
         ({"g": pl.when(pl.col("g") > 0).then("g")}, {}, "cluster g: 15 of 300 rows have no label"),
         ({}, {"predictors": "x"}, r"give a list of columns, such as \['x'\]"),
@@ -380,7 +396,7 @@ def test_each_model_is_the_fractional_logit_of_equation_5() -> None:
             row["predictor"] if row["level"] is None else f"{row['predictor']}: {row['level']}": row["odds_ratio"]
             for row in table.iter_rows(named=True)
         }
-        assert list(ours)[0] == "intercept" and len(ours) == 13
+        assert next(iter(ours)) == "intercept" and len(ours) == 13
         for name, value in zip(["intercept", *columns], np.exp(theirs.params), strict=True):
             assert ours[name] == pytest.approx(value, rel=1e-6), (outcome, name)
 
@@ -458,6 +474,8 @@ def test_one_annotator_or_other_clusters_may_be_asked_for() -> None:
     assert set(one.rollouts["total"].unique()) == {0, 1}
     assert one.agreement.height == 0
     assert one.models["total"].n_clusters == 33
+    bare = one.table.filter(pl.col("lo").is_null())
+    assert bare["reason"].null_count() == 0 and bare["level"].unique().to_list() == ["sim-family-B"]
     by_maze = disagreement(mazes(), cluster="maze", resamples=100)
     np.testing.assert_allclose(by_maze.table["odds_ratio"], found().table["odds_ratio"], rtol=1e-6)
 
@@ -499,8 +517,11 @@ def test_an_outcome_that_never_happens_has_no_model_and_says_why() -> None:
     assert "nonfactual" in result.failed
     assert "nonfactual is 0 in every row" in result.failed["nonfactual"]
     assert "No model of nonfactual" in repr(result)
-    with pytest.raises(TableError, match="no odds ratios: outcome total is 0 in every row"):
-        disagreement(small_study({"a": (0, 0)}), resamples=50)
+    never = disagreement(small_study({"a": (0, 0)}), resamples=50)
+    assert "total is 0 in every row" in never.failed["total"]
+    assert never.failed["factual"] == "no rollout has a disagreement"
+    assert never.table.height == 0 and never.by_interaction["rate"].to_list() == [0.0] * 9
+    assert "cross family" in repr(never)
 
 
 def test_annotators_who_left_everything_or_something_out() -> None:
@@ -524,4 +545,5 @@ def test_few_clusters_are_warned_of_once_for_a_whole_study() -> None:
     with pytest.warns(cl.FewClustersWarning) as caught:
         result = disagreement(part, resamples=100, estimator="firth")
     assert len(caught) == 1
-    assert "With fewer than 10 clusters" in repr(result)
+    assert repr(result).count("With fewer than 10 clusters") == 1
+    assert result.by_interaction.height > 0

@@ -161,7 +161,7 @@ def test_treated_rollouts_are_left_out_unless_asked_for() -> None:
 
 def test_success_is_the_other_table() -> None:
     table = pairs(frame(BY_HAND), outcome="success").table
-    assert table.filter(pl.col("starter") == "strong")["mean"].to_list() == [0.0, 1.0, 0.0]
+    assert table.filter(pl.col("starter") == "strong")["mean"].to_list() == [1.0, 0.0, 0.0]  # other, strong, weak
 
 
 # -- printed means ----------------------------------------------------------------------------------------
