@@ -1,9 +1,9 @@
 """Do the intervals of overall scores cover what they should? 1,000 redrawn data sets with a known truth.
 
-Each data set has new tasks and new runs from the model behind `cilab.datasets.simulated_release` (24 rows, 30 tasks in each
-of 8 dimensions, one alone run, three tests, halves in conflict; no refusals, no baselines, no figures). The truth of
-a row is its expected overall score over new tasks that it solves alone. Over the tasks at hand the same interval covers
-nearly always: that is another question.
+Each data set has new tasks and new runs from the model behind `cilab.datasets.simulated_release`: 24 rows, 30 tasks in
+each of 8 dimensions, one alone run, three tests, halves in conflict; no refusals, no baselines, no figures. The truth
+of a row is its expected overall score over new tasks that it solves alone. Over the tasks at hand the same interval
+covers nearly always: that is another question.
 
     python benchmarks/score_coverage.py [--data-sets 1000] [--resamples 4000] [--write]
 

@@ -11,6 +11,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -80,7 +81,7 @@ class Column:
         return self.low is not None or self.high is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A named list of columns."""
 
@@ -88,12 +89,12 @@ class Table:
     doc: str
     columns: tuple[Column, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """The Polars schema, columns in order."""
         return pl.Schema({c.name: c.dtype for c in self.columns})
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The column names in order."""
         return tuple(c.name for c in self.columns)

@@ -25,7 +25,7 @@ from cilab.stats.hypothesis_tests import mcnemar
 from cilab.stats.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.labels import read_labels, wide
 from cilab.stats.leniency import Leniency, leniency, leniency_test
-from cilab.stats.ratings import Agreement, Ratings, estimate
+from cilab.stats.ratings import Agreement
 from cilab.stats.result import Result, read_rows
 
 __all__ = [
@@ -250,7 +250,7 @@ def _compare(labels: pl.DataFrame, raters: Sequence[str], how: _How) -> list[dic
 
 def _two(table: pl.DataFrame, a: str, b: str, how: _How) -> dict[str, Any]:
     both = table.drop_nulls([a, b])
-    row = _two_columns(f"{a} × {b}", both[a].to_list(), both[b].to_list(), both["run_id"].to_list(), how)
+    row = _two_columns(f"{a} × {b}", both.select("run_id", a=pl.col(a), b=pl.col(b)), how)
     only_settles = (
         b == "third"
         and {"referee", "second"} <= set(table.columns)
@@ -262,54 +262,44 @@ def _two(table: pl.DataFrame, a: str, b: str, how: _How) -> dict[str, Any]:
     return row
 
 
-def _two_columns(name: str, a: list[str], b: list[str], runs: list[str], how: _How) -> dict[str, Any]:
-    groups = runs if how.resample == "run" else None
-    draws = {"resamples": how.resamples, "seed": how.seed, "ci_level": how.ci_level, "groups": groups}
-    kappa = cohen_kappa(a, b, **draws)
-    raw = _share_interval([x == y for x, y in zip(a, b, strict=True)], groups, how)
-    return {
-        "comparison": name,
-        "n": len(a),
-        "raw": raw[0],
-        "raw_lo": raw[1],
-        "raw_hi": raw[2],
-        "kappa": kappa.value,
-        "kappa_lo": kappa.lo,
-        "kappa_hi": kappa.hi,
-        "method": kappa.method,
-        "n_differ": sum(x != y for x, y in zip(a, b, strict=True)),
-        "reason": kappa.reason,
-    }
-
-
-def _share_interval(hits: list[bool], groups: list[str] | None, how: _How) -> tuple[float | None, ...]:
-    """A share of messages with its interval: estimate, lo, hi."""
-    p, _ = Ratings.read([(hit,) for hit in hits], [False, True]).patterns(1, groups) if hits else (None, {})
-    if p is None:
-        return None, None, None
-    hit = (p.codes[:, 0] == 1).astype(float)
-    value, boot = estimate(p, lambda c: c @ hit / c.sum(1), how.resamples, how.seed, how.ci_level)
-    return value, boot.lo, boot.hi
+def _two_columns(name: str, labels: pl.DataFrame, how: _How) -> dict[str, Any]:
+    """Two raters: columns run_id, a and b, one row per message."""
+    counted, draws = _counted(labels, ("a", "b"), how)
+    alike = (counted["a"] == counted["b"]).to_list()
+    kappa = cohen_kappa(counted["a"], counted["b"], **draws)
+    raw = raw_agreement([(True, hit) for hit in alike], **draws)
+    return _line(name, kappa, raw, sum(n for n, hit in zip(draws["times"], alike, strict=True) if not hit))
 
 
 def _many(table: pl.DataFrame, raters: Sequence[str], how: _How) -> dict[str, Any]:
-    rows = table.select(raters).rows()
-    groups = table["run_id"].to_list() if how.resample == "run" else None
-    draws = {"resamples": how.resamples, "seed": how.seed, "ci_level": how.ci_level, "groups": groups}
+    counted, draws = _counted(table, raters, how)
+    rows = counted.select(raters).rows()
     alpha, raw = krippendorff_alpha(rows, **draws), raw_agreement(rows, **draws)
-    rated = [[v for v in row if v is not None] for row in rows]
+    apart = [len({v for v in row if v is not None}) > 1 for row in rows]
+    return _line(" × ".join(raters), alpha, raw, sum(n for n, d in zip(draws["times"], apart, strict=True) if d))
+
+
+def _counted(labels: pl.DataFrame, columns: Sequence[str], how: _How) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Each combination of labels once (within a run where runs are drawn), and the settings of the bootstrap."""
+    by_run = how.resample == "run"
+    counted = labels.group_by(*(["run_id"] if by_run else []), *columns).len().sort(pl.all())
+    draws = {"resamples": how.resamples, "seed": how.seed, "ci_level": how.ci_level, "times": counted["len"].to_list()}
+    return counted, draws | {"groups": counted["run_id"].to_list() if by_run else None}
+
+
+def _line(name: str, coefficient: Agreement, raw: Agreement, n_differ: int) -> dict[str, Any]:
     return {
-        "comparison": " × ".join(raters),
-        "n": alpha.n_subjects,
+        "comparison": name,
+        "n": coefficient.n_subjects,
         "raw": raw.value,
         "raw_lo": raw.lo,
         "raw_hi": raw.hi,
-        "kappa": alpha.value,
-        "kappa_lo": alpha.lo,
-        "kappa_hi": alpha.hi,
-        "method": alpha.method,
-        "n_differ": sum(len(set(row)) > 1 for row in rated if len(row) > 1),
-        "reason": alpha.reason,
+        "kappa": coefficient.value,
+        "kappa_lo": coefficient.lo,
+        "kappa_hi": coefficient.hi,
+        "method": coefficient.method,
+        "n_differ": n_differ,
+        "reason": coefficient.reason,
     }
 
 
@@ -322,7 +312,5 @@ def _against_final(labels: pl.DataFrame, others: Collection[str], how: _How) -> 
     out = []
     for name, members in sets:
         pairs = labels.filter(pl.col("rater").is_in(members)).join(final, on=["run_id", "index"])
-        pairs = pairs.sort("run_id", "index", "rater")
-        columns = (pairs[c].to_list() for c in ("label", "final", "run_id"))
-        out.append(_two_columns(f"{name} × final", *columns, how))
+        out.append(_two_columns(f"{name} × final", pairs.select("run_id", a="label", b="final"), how))
     return out

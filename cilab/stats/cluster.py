@@ -334,12 +334,12 @@ def grams(z: np.ndarray, codes: np.ndarray, n: int) -> np.ndarray:
     """Cross-products of the columns of `z` (rows, q) per cluster: (pairs of columns, clusters), for `matrices`."""
     order = np.argsort(codes, kind="stable")
     ordered, bounds = z[order], np.searchsorted(codes[order], np.arange(n + 1))
-    where = np.triu_indices(z.shape[1])
-    out = np.empty((len(where[0]), n))
+    out = np.empty((n, z.shape[1], z.shape[1]))
     for c in range(n):
         part = ordered[bounds[c] : bounds[c + 1]]
-        out[:, c] = (part.T @ part)[where]
-    return out
+        np.matmul(part.T, part, out=out[c])
+    one, two = np.triu_indices(z.shape[1])
+    return np.ascontiguousarray(out[:, one, two].T)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -514,7 +514,14 @@ def _chunks(n: int, size: int = 1) -> list[slice]:
 
 def _sum_by(values: np.ndarray, groups: Clusters) -> np.ndarray:
     """Sums of rows per cluster: (clusters, columns)."""
-    return np.column_stack([np.bincount(groups.codes, column, groups.n) for column in values.T])
+    codes = groups.codes
+    if (codes[1:] < codes[:-1]).any():
+        order = np.argsort(codes, kind="stable")
+        values, codes = values[order], codes[order]
+    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+    out = np.zeros((groups.n, values.shape[1]))
+    out[codes[starts]] = np.add.reduceat(values, starts, axis=0)
+    return out
 
 
 def _hc1(n_clusters: int, n: float, k: int) -> float:
@@ -589,7 +596,7 @@ def logit(data: Cells, groups: Clusters, *, firth: bool = False) -> LogitFit:
         With `separated` not empty the numbers are where Newton's method was stopped, and mean nothing.
     """
     z, mean, sd = _standardised_cells(data)
-    b, sound = _newton(z, data, np.ones((1, len(data.weight))), np.zeros((1, z.shape[1])), firth=firth)
+    b, sound, _ = _newton(z, data, np.ones((1, len(data.weight))), np.zeros((1, z.shape[1])), firth=firth)
     eta = z @ b[0]
     separated: tuple[int, ...] = ()
     if not firth and (not sound[0] or np.abs(eta).max() > _CERTAIN):
@@ -627,25 +634,15 @@ def bootstrap_logit(
     draws, dropped = np.empty((len(counts), k)), np.empty((len(counts), k), bool)
     for part in _chunks(len(counts), len(z)):
         times = counts[part][:, data.cluster]
-        b, sound, lost = _replicates(z, data, times, b0, firth)
+        b, sound, kept = _newton(z, data, times, np.tile(b0, (len(times), 1)), firth=firth)
         draws[part] = b / sd
         draws[part, 0] = b[:, 0] - (b[:, 1:] * (mean[1:] / sd[1:])).sum(axis=1)
         draws[part][~sound] = np.nan
-        dropped[part] = lost
+        dropped[part] = ~kept
     for r in np.flatnonzero(dropped.any(axis=1)):
         weights = counts[r][data.cluster] * data.weight
         draws[r, _undefined((z * weights[:, None]).T @ z, mean, sd)] = np.nan
     return draws, dropped
-
-
-def _replicates(
-    z: np.ndarray, data: Cells, times: np.ndarray, b0: np.ndarray, firth: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    k = z.shape[1]
-    _, kept = eliminate(matrices(product(_pairs(z), (times * data.weight).T), k, k), k)
-    start = np.where(kept.T, b0, 0.0)
-    b, sound = _newton(z, data, times, start, firth=firth, kept=kept.T)
-    return b, sound, ~kept.T
 
 
 def _standardised_cells(data: Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -659,27 +656,21 @@ def _standardised_cells(data: Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _newton(
-    z: np.ndarray,
-    data: Cells,
-    times: np.ndarray,
-    start: np.ndarray,
-    *,
-    firth: bool,
-    kept: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+    z: np.ndarray, data: Cells, times: np.ndarray, start: np.ndarray, *, firth: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Newton's method in all replicates; those that are done are not touched again.
 
-    `times` (replicates, cells) is how often a cell is drawn. Returns coefficients (replicates, columns) and
-    whether each replicate came to rest at finite log-odds.
+    `times` (replicates, cells) is how often a cell is drawn. Returns coefficients (replicates, columns), whether each
+    replicate came to rest at finite log-odds, and which columns are not redundant in it (replicates, columns).
     """
     k = z.shape[1]
     products = _pairs(z)
-    b, sound = start.copy(), np.zeros(len(start), bool)
+    b, sound, kept = start.copy(), np.zeros(len(start), bool), np.ones(start.shape, bool)
     todo, t, eta = np.arange(len(start)), times, product(start, z.T)
-    # Newton's steps shrink quadratically: after one of 1e-5 what is left is beyond the tenth digit. The penalty's
+    # Newton's steps shrink quadratically: after one of 1e-4 what is left is beyond the eighth digit. The penalty's
     # own curvature is not in the step, so there it is waited for.
-    rest = 1e-10 if firth else 1e-5
-    for _ in range(_NEWTON_STEPS):
+    rest = 1e-10 if firth else 1e-4
+    for step_number in range(_NEWTON_STEPS):
         p = _expit(eta)
         weight = t * data.weight
         spread = weight * p * (1 - p)
@@ -688,9 +679,12 @@ def _newton(
         if firth:
             score += _leverages(products, spread, gram[:k, :k]) * (0.5 - p)
         gram[:k, k] = product(z.T, score.T)
-        if kept is not None:
+        if not kept.all():
             _pass_over(gram, kept[todo].T)
         upper, solved = eliminate(gram, k)
+        if step_number == 0:
+            # At moderate weights a column is flat only where the drawn rows do not determine it.
+            kept = solved.T.copy()
         step = back_substitute(upper, solved, k, k).T
         move = product(step, z.T)
         change = np.abs(move).max(axis=1)
@@ -699,14 +693,14 @@ def _newton(
         eta += move * share
         far = np.abs(eta).max(axis=1, where=t > 0, initial=0.0) > _RUNAWAY
         at_rest = change < rest
-        # A column that the weights have made flat, although the rows determine it, is on its way to infinity.
-        flat = (~solved.T & (True if kept is None else kept[todo])).any(axis=1)
+        # A column that later weights make flat is on its way to infinity.
+        flat = (~solved.T & kept[todo]).any(axis=1)
         sound[todo] = at_rest & ~far & ~flat
         more = ~(at_rest | far | flat)
         todo, t, eta = todo[more], t[more], eta[more]
         if not len(todo):
             break
-    return b, sound
+    return b, sound, kept
 
 
 def _pass_over(gram: np.ndarray, kept: np.ndarray) -> None:

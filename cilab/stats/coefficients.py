@@ -29,6 +29,7 @@ def raw_agreement(
     seed: int = 0,
     ci_level: float = 0.95,
     groups: Sequence[Any] | None = None,
+    times: Sequence[int] | None = None,
 ) -> Agreement:
     """Mean share of pairs of raters that agree, over subjects with at least two ratings.
 
@@ -38,6 +39,7 @@ def raw_agreement(
         numbers; None and NaN are missing.
     resamples : bootstrap resamples of the subjects for the interval; 0 for no interval.
     groups : label of each subject; then whole groups are drawn (messages of one rollout depend on each other).
+    times : how often each row of `ratings` occurs; once by default.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def raw_agreement(
         `detail["all_agree"]` is the share of subjects on which all raters agree.
     """
     table = Ratings.read(ratings)
-    p, left_out = table.patterns(least=2, groups=groups)
+    p, left_out = table.patterns(least=2, groups=groups, times=times)
     if p is None:
         return Agreement("raw agreement", None, n_raters=table.raters, n_left_out=left_out, reason="no rated subject")
     share = pair_shares(p.counts_by_category(len(table.values)))
@@ -64,6 +66,7 @@ def cohen_kappa(
     seed: int = 0,
     ci_level: float = 0.95,
     groups: Sequence[Any] | None = None,
+    times: Sequence[int] | None = None,
 ) -> Agreement:
     """Cohen's kappa of two raters.
 
@@ -73,7 +76,7 @@ def cohen_kappa(
         rating is left out and counted.
     weights : None for unweighted; `linear` or `quadratic` disagreement weights by the distance in `categories`.
     categories : the categories in order. Needed for weights on labels that are not numbers; numbers sort themselves.
-    resamples, groups : as in `raw_agreement`.
+    resamples, groups, times : as in `raw_agreement`.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def cohen_kappa(
     table = Ratings.read(list(zip(first, second, strict=True)), categories)
     if weights and categories is None and not table.numeric:
         raise TableError("weights need an order of the categories: give categories=[...] from low to high")
-    p, left_out = table.patterns(least=2, groups=groups)
+    p, left_out = table.patterns(least=2, groups=groups, times=times)
     method = f"Cohen's kappa{f', {weights} weights' if weights else ''}"
     if p is None:
         return Agreement(method, None, n_left_out=left_out, reason="no subject rated by both")
@@ -171,6 +174,7 @@ def krippendorff_alpha(
     seed: int = 0,
     ci_level: float = 0.95,
     groups: Sequence[Any] | None = None,
+    times: Sequence[int] | None = None,
 ) -> Agreement:
     """Krippendorff's alpha; any number of raters, ratings may be missing.
 
@@ -179,7 +183,7 @@ def krippendorff_alpha(
     ratings : subjects x raters, as in `raw_agreement`; subjects with fewer than two ratings are left out and counted.
     level : `nominal`, `ordinal`, `interval` or `ratio`. The last two take numbers.
     categories : for `ordinal` labels that are not numbers: all of them, from low to high.
-    resamples, groups : as in `raw_agreement`.
+    resamples, groups, times : as in `raw_agreement`.
 
     Returns
     -------
@@ -205,7 +209,7 @@ def krippendorff_alpha(
         raise TableError(f"level is {level!r}, not one of {', '.join(_LEVELS)}.{nearest(str(level), _LEVELS)}")
     table = Ratings.read(ratings, categories)
     numbers = _scale(table, level, categories)
-    p, left_out = table.patterns(least=2, groups=groups)
+    p, left_out = table.patterns(least=2, groups=groups, times=times)
     method = f"Krippendorff's alpha, {level}"
     if p is None:
         reason = "no subject with two ratings"

@@ -396,7 +396,7 @@ def _compared(g: Grid, a: Array, b: Array, drawn: Array, shared: Mask, used: Mas
     overall = [bootstrap.exact_mean(np.array(side)) for side in zip(*means, strict=True)]
     whole = slice(0, shared.shape[1])
     first = {"dimension": OVERALL, **_paired(overall[0], overall[1], np.mean(kept, axis=0), ci_level, shared.shape[1])}
-    corrected = adjust([line["p"] for line in lines], method="holm").adjusted
+    corrected = adjust([line.get("p") for line in lines], method="holm").adjusted
     lines = [line | {"p_holm": p} for line, p in zip(lines, corrected, strict=True)]
     return pl.DataFrame([first | _changes(shared, changed, whole), *lines], schema=_COMPARISON, orient="row")
 
@@ -472,11 +472,12 @@ def _sides(g: Grid, a: Any, b: Any) -> tuple[str, str, list[tuple[int, int]]]:
         if arm_a == arm_b or not pairs:
             raise TableError(f"compare: no model was run both in {arm_a or NO_ARM} and in {arm_b or NO_ARM}")
         return arm_a or NO_ARM, arm_b or NO_ARM, pairs
-    odd = next(name for name, row, arm in ((a, row_a, arm_a), (b, row_b, arm_b)) if row is None or arm is _NONE)
-    if (row_a is None) != (row_b is None) and (arm_a is not _NONE or arm_b is not _NONE):
-        raise TableError(f"compare: {a!r} and {b!r} are a row and an arm; give two rows or two arms")
     known = [*g.names, *sorted({x for x in arms if x})]
-    raise TableError(f"compare: no row or arm {odd!r}.{nearest(str(odd), known)} Rows: {', '.join(g.names[:12])}")
+    for side, row, arm in ((a, row_a, arm_a), (b, row_b, arm_b)):
+        if row is None and arm is _NONE:
+            hint = nearest(str(side), known)
+            raise TableError(f"compare: no row or arm {side!r}.{hint} Rows: {', '.join(g.names[:12])}")
+    raise TableError(f"compare: {a!r} and {b!r} are a row and an arm; give two rows or two arms")
 
 
 NO_ARM = "no arm"

@@ -119,7 +119,7 @@ class Grid:
         """Dimension scores, fractions, shape (R, dimensions); of `used` tasks instead of all scored ones."""
         return bootstrap.dimension_means(self.values, self.scored if used is None else used, self.slices)
 
-    def replicates(self, used: Mask | None = None, *, resamples: int, seed: int) -> Replicates:
+    def replicates(self, used: Mask | None = None, *, resamples: int, seed: int | Sequence[int]) -> Replicates:
         """Bootstrap replicates of `points`; tasks whose gate no row has decided are not drawn."""
         used = self.scored if used is None else used
         drawn = (self.decided & ~self.refused).any(axis=0)
@@ -281,6 +281,8 @@ def _benchmark(runs: pl.DataFrame) -> str:
         return "teamwork"
     if len(there) > 1:
         raise TableError(f"runs of several benchmarks: {', '.join(there)}; say benchmark=")
+    if there == ["maze"]:
+        raise TableError("runs are of mazes, which no model solves alone first; see cilab.gap, or say benchmark='maze'")
     return there[0]
 
 
@@ -303,6 +305,7 @@ def _once(runs: pl.DataFrame) -> pl.DataFrame:
     order = runs.with_row_index("at").sort(
         pl.col("reason").is_not_null(), pl.col("value").is_null(), "status", "run_id", "at", nulls_last=True
     )
+    _refuse_two_scores(order)
     again = pl.col("run_id").is_not_null() & ~pl.col("run_id").is_first_distinct() & pl.col("reason").is_null()
     order = order.with_columns(reason=pl.when(again).then(pl.lit("the same run again")).otherwise("reason"))
     cell = pl.struct(*ROW, "task_id", "version", "seed")
@@ -315,6 +318,17 @@ def _once(runs: pl.DataFrame) -> pl.DataFrame:
     return order.with_columns(
         reason=pl.when(replaced).then(pl.lit("of a cell that has another run")).otherwise("reason")
     )
+
+
+def _refuse_two_scores(runs: pl.DataFrame) -> None:
+    """One run id with two scores is no repeat of a run but a contradiction."""
+    scores = runs.filter(pl.col("run_id").is_not_null()).group_by("run_id").agg(pl.col("value").drop_nulls().n_unique())
+    odd = scores.filter(pl.col("value") > 1)["run_id"].sort()
+    if odd.len():
+        raise TableError(
+            f"runs: {odd.len()} run ids stand here with two different scores, such as {odd[0]}; "
+            "keep one of them, or enter the change as a review"
+        )
 
 
 def _refuse_double(live: pl.DataFrame, row: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from cilab.stats.ratings import Agreement, check_level, rows_of
 
 #: The six forms in McGraw and Wong's notation: one-way, two-way consistency, two-way absolute agreement; single, mean.
 ICC_FORMS = ("ICC(1)", "ICC(k)", "ICC(C,1)", "ICC(C,k)", "ICC(A,1)", "ICC(A,k)")
+_NO_DIFFERENCE = "subjects do not differ by more than the ratings' noise: no correlation exists"
 _FORM_WORDS = {
     "ICC(1)": "one-way random, single rating",
     "ICC(k)": "one-way random, mean of k ratings",
@@ -98,7 +99,7 @@ def _icc(s: _Squares, form: str, level: float) -> Agreement:
     detail |= {"ms_subjects": s.subjects, "ms_raters": s.raters, "ms_error": s.error}
     single = _icc_single(s, form)
     if s.subjects == 0 or single is None:
-        return Agreement(value=None, reason="subjects do not differ: no correlation exists", detail=detail, **common)
+        return Agreement(value=None, reason=_NO_DIFFERENCE, detail=detail, **common)
     if noise > 0:
         from scipy import stats
 
@@ -107,7 +108,7 @@ def _icc(s: _Squares, form: str, level: float) -> Agreement:
     average = form.endswith("k)")
     value = _icc_average(s, form) if average else single
     if value is None:
-        return Agreement(value=None, reason="subjects do not differ: no correlation exists", detail=detail, **common)
+        return Agreement(value=None, reason=_NO_DIFFERENCE, detail=detail, **common)
     lo, hi = _icc_interval(s, form, single, level, noise)
     reason = None
     if average:
@@ -118,19 +119,20 @@ def _icc(s: _Squares, form: str, level: float) -> Agreement:
 
 def _icc_single(s: _Squares, form: str) -> float | None:
     if form.startswith("ICC(A"):
-        below = s.subjects + (s.k - 1) * s.error + s.k * (s.raters - s.error) / s.n
-        return (s.subjects - s.error) / below if below > 0 else None
+        return _share(s, s.error, s.subjects + (s.k - 1) * s.error + s.k * (s.raters - s.error) / s.n)
     noise = s.error if form.startswith("ICC(C") else s.within
-    below = s.subjects + (s.k - 1) * noise
-    return (s.subjects - noise) / below if below > 0 else None
+    return _share(s, noise, s.subjects + (s.k - 1) * noise)
 
 
 def _icc_average(s: _Squares, form: str) -> float | None:
     if form.startswith("ICC(A"):
-        below = s.subjects + (s.raters - s.error) / s.n
-        return (s.subjects - s.error) / below if below > 0 else None
-    noise = s.error if form.startswith("ICC(C") else s.within
-    return (s.subjects - noise) / s.subjects
+        return _share(s, s.error, s.subjects + (s.raters - s.error) / s.n)
+    return _share(s, s.error if form.startswith("ICC(C") else s.within, s.subjects)
+
+
+def _share(s: _Squares, noise: float, total: float) -> float | None:
+    """The coefficient, or None where the variance that it is a share of is not positive."""
+    return (s.subjects - noise) / total if total > 1e-10 * (s.subjects + s.raters + s.error) else None
 
 
 def _icc_interval(s: _Squares, form: str, single: float, level: float, noise: float) -> tuple[float, float]:

@@ -116,31 +116,49 @@ class Ratings:
         width = len(rows[0]) if rows else 0
         return cls(np.asarray(codes, dtype=np.int64).reshape(len(rows), width), values, numeric)
 
-    def patterns(self, least: int, groups: Sequence[Any] | None = None) -> tuple[Patterns | None, dict[str, int]]:
-        """Distinct rows with at least `least` ratings, and what was left out."""
+    def patterns(
+        self, least: int, groups: Sequence[Any] | None = None, times: Sequence[int] | None = None
+    ) -> tuple[Patterns | None, dict[str, int]]:
+        """Distinct rows with at least `least` ratings, and what was left out.
+
+        `times` says how often each row occurs; once where it is None.
+        """
+        often = _occurrences(times, len(self.codes))
         keep = (self.codes >= 0).sum(1) >= least
-        lost = int((~keep).sum())
+        lost = int(often[~keep].sum())
         words = "with a missing rating" if least == self.raters else "with fewer than two ratings"
         left_out = {words: lost} if lost else {}
         if groups is not None and len(groups) != len(keep):
             raise TableError(f"groups has {len(groups)} labels for {len(keep)} subjects")
         if not keep.any():
             return None, left_out
-        codes, where, n = np.unique(self.codes[keep], axis=0, return_inverse=True, return_counts=True)
+        codes, where = np.unique(self.codes[keep], axis=0, return_inverse=True)
+        where, often = where.ravel(), often[keep]
+        n = np.bincount(where, weights=often).astype(np.int64)
         if groups is None:
             return Patterns(codes, n), left_out
-        return Patterns(codes, n, _group_counts(groups, keep, where.ravel(), len(n))), left_out
+        labels = [g for g, used in zip(groups, keep, strict=True) if used]
+        return Patterns(codes, n, _group_counts(labels, where, often, len(n))), left_out
 
 
-def _group_counts(groups: Sequence[Any], keep: np.ndarray, where: np.ndarray, n: int) -> Any:
+def _occurrences(times: Sequence[int] | None, rows: int) -> np.ndarray:
+    if times is None:
+        return np.ones(rows, dtype=np.int64)
+    out = np.asarray(list(times))
+    if out.shape != (rows,) or out.dtype.kind not in "iu" or (out < 1).any():
+        raise TableError(f"times must hold one whole number from 1 on for each of the {rows} subjects")
+    return out
+
+
+def _group_counts(labels: Sequence[Any], where: np.ndarray, often: np.ndarray, patterns: int) -> Any:
+    """Groups x patterns, sparse."""
     from scipy import sparse
 
-    labels = [g for g, used in zip(groups, keep, strict=True) if used]
     if any(map(is_missing, labels)):
         raise TableError("groups has a missing label: every subject needs one")
     place = {g: i for i, g in enumerate(dict.fromkeys(labels))}
     row = np.array([place[g] for g in labels])
-    return sparse.csr_array((np.ones(len(row)), (row, where)), shape=(len(place), n))
+    return sparse.csr_array((often.astype(float), (row, where)), shape=(len(place), patterns))
 
 
 def _draws(p: Patterns, resamples: int, seed: int) -> Iterator[np.ndarray]:

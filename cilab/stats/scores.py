@@ -73,8 +73,8 @@ class ScoreResult(Result):
         out = []
         if n := self.incomplete.height:
             out.append(
-                f"{n:,} tasks of {self.incomplete.select(ROW).n_unique()} rows are incomplete "
-                "(.incomplete lists them); allow_partial=True scores what is there."
+                f"Incomplete tasks: {n:,}, in {self.incomplete.select(ROW).n_unique()} of the rows (.incomplete lists "
+                "them); allow_partial=True scores what is there."
             )
         if self.undefined.height:
             named = [f"{m}{f' {e}' if e else ''}{f' {a}' if a else ''}: {d}" for m, e, a, d in self.undefined.rows()]

@@ -346,21 +346,19 @@ def _head_to_head(g: Grid) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     overall = bootstrap.overall_means(g.points())
     ranks = shared_ranks(overall)
     order = sorted((r for r in range(g.rows.height) if ranks[r] is not None), key=lambda r: (ranks[r], r))
+    score, n_tasks, n_dims = _on_common_tasks(g)
     lines = []
     for a, b in itertools.combinations(order, 2):
-        both = g.scored[a] & g.scored[b]
-        means = bootstrap.dimension_means(g.values[[a, b]], np.vstack([both, both]), g.slices)
-        score = bootstrap.overall_means(means, skip_undefined=True)
-        difference = round(float(score[0] - score[1]), 9)
+        difference = round(float(score[a, b] - score[b, a]), 9)
         tie = ranks[a] == ranks[b] or difference == 0 or np.isnan(difference)
         lines.append(
             {
                 "higher": g.names[a],
                 "lower": g.names[b],
-                "higher_pct": _null(100 * score[0]),
-                "lower_pct": _null(100 * score[1]),
-                "n_tasks": int(both.sum()),
-                "n_dimensions": int(np.isfinite(means[0]).sum()),
+                "higher_pct": _null(100 * score[a, b]),
+                "lower_pct": _null(100 * score[b, a]),
+                "n_tasks": int(n_tasks[a, b]),
+                "n_dimensions": int(n_dims[a, b]),
                 "wins": None if tie else difference > 0,
             }
         )
@@ -372,6 +370,19 @@ def _head_to_head(g: Grid) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     ties = table["wins"].null_count()
     more = {"unit": "pairs", "n": len(lines), "n_of": "pairs of rows", "note": f"{ties} ties" if ties else None}
     return table, [_line("head_to_head", "higher_ranked_wins", float(table["wins"].sum()), **more)]
+
+
+def _on_common_tasks(g: Grid) -> tuple[Array, Array, Array]:
+    """Score of row a on what it shares with row b, and how many tasks and dimensions that is; shape (rows, rows)."""
+    total, n_tasks, n_dims = (np.zeros((g.rows.height, g.rows.height)) for _ in range(3))
+    for tasks in g.slices:
+        weight = g.scored[:, tasks].astype(float)
+        common = weight @ weight.T
+        sums = np.where(g.scored[:, tasks], g.values[:, tasks], 0.0) @ weight.T
+        total += np.divide(sums, common, out=np.zeros_like(sums), where=common > 0)
+        n_tasks += common
+        n_dims += common > 0
+    return np.divide(total, n_dims, out=np.full_like(total, np.nan), where=n_dims > 0), n_tasks, n_dims
 
 
 def _null(value: float) -> float | None:

@@ -175,16 +175,12 @@ class _Footer:
 @functools.lru_cache(maxsize=4096)
 def _footer_of(path: str, size: int, mtime_ns: int) -> _Footer:
     """Columns and jobs of a part; parts never change, so the answer is kept."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        schema = pq.read_schema(path)
-        meta = {k.decode(): v.decode() for k, v in (schema.metadata or {}).items()}
+        meta = pl.read_parquet_metadata(path)
         version = int(meta.get("cilab_tables", 0))
-        columns = dict(pl.Schema(schema.remove_metadata()))
+        columns = dict(pl.read_parquet_schema(path))
         jobs = tuple(json.loads(meta.get("cilab_jobs", "[]")))
-    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, TypeError) as e:
+    except (pl.exceptions.PolarsError, OSError, ValueError, TypeError) as e:
         raise _damaged(path, e) from None
     if version > TABLES_VERSION:
         raise StoreError(

@@ -288,7 +288,7 @@ def test_raters_who_all_agree_have_kappa_one_and_a_correlation_of_one_of_width_z
 
 def test_subjects_that_do_not_differ_have_no_intraclass_correlation() -> None:
     for form in agree.icc_forms([[1, 2], [2, 1], [1.5, 1.5]]).values():
-        assert form.value is None and "do not differ" in form.reason
+        assert form.value is None and "subjects do not differ" in form.reason
 
 
 def test_a_constant_shift_between_raters_is_consistent_but_not_in_agreement() -> None:
@@ -560,3 +560,13 @@ def test_a_study_that_cannot_be_compared_is_refused_in_one_line(call, words: str
     with pytest.raises(TableError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_rows_with_a_count_are_rows_repeated() -> None:
+    rows, times = [["a", "a"], ["a", "b"], ["b", "b"], [None, "b"]], [5, 2, 3, 4]
+    repeated = [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
+    for coefficient in (agree.raw_agreement, agree.krippendorff_alpha):
+        one, other = coefficient(rows, times=times, resamples=100), coefficient(repeated, resamples=100)
+        assert (one.value, one.lo, one.hi, one.n_left_out) == (other.value, other.lo, other.hi, other.n_left_out)
+    with pytest.raises(TableError, match="one whole number from 1 on for each of the 4 subjects"):
+        agree.raw_agreement(rows, times=[1, 2, 3, 0])

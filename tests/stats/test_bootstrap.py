@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from pathlib import Path
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from cilab.errors import TableError
 from cilab.stats import bootstrap
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "score_coverage.json"
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "score_coverage.json"
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -176,6 +178,14 @@ def test_a_number_of_resamples_that_gives_no_interval_is_refused(resamples) -> N
 # -- coverage ---------------------------------------------------------------------------------------------
 
 
+def coverage_study():
+    """The script that made the stored results."""
+    spec = importlib.util.spec_from_file_location("score_coverage", ROOT / "benchmarks" / "score_coverage.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_stored_coverage_of_overall_intervals_lies_between_92_and_97_percent() -> None:
     stored = json.loads(GOLDEN.read_text())
     assert stored["data_sets"] == 1000 and stored["resamples"] == 4000 and len(stored["rows"]) == 24
@@ -185,16 +195,12 @@ def test_stored_coverage_of_overall_intervals_lies_between_92_and_97_percent() -
 
 
 def test_the_first_data_sets_of_the_coverage_study_come_out_as_stored() -> None:
-    from tests.stats.coverage_study import covered
-
     stored = json.loads(GOLDEN.read_text())
     for i, row in enumerate(stored["first_data_sets"]):
-        assert covered(i).astype(int).tolist() == row
+        assert coverage_study().covered(i).astype(int).tolist() == row
 
 
 @pytest.mark.study
 def test_the_whole_coverage_study_comes_out_as_stored() -> None:
-    from tests.stats.coverage_study import study
-
     stored = json.loads(GOLDEN.read_text())
-    assert study(1000)["coverage_pct"] == pytest.approx(stored["coverage_pct"], abs=1e-9)
+    assert coverage_study().study(1000)["coverage_pct"] == pytest.approx(stored["coverage_pct"], abs=1e-9)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 import cilab
+from cilab.datasets.simulated_mazes import simulated_mazes
 from cilab.errors import TableError
 from cilab.stats import agreement
 from cilab.stats.grading import GradingResult, grader_agreement
@@ -239,3 +240,19 @@ def test_a_played_and_regraded_study_is_read_from_its_folder(tmp_path) -> None:
     assert result.raters == ("reference", "rules#0", "rules#1")
     assert result.n_used == 18 and result.repeated == ("rules#0", "rules#1")
     assert "SIMULATED AGENTS" in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("setting", "graders", "icc", "kappa"),
+    [
+        ("solo", ["sim:grader1"], 0.99, 0.99),
+        ("homogeneous", ["sim:grader1"], 0.89, 0.87),
+        ("solo", ["sim:grader2", "sim:grader3"], 0.88, 0.91),
+        ("homogeneous", ["sim:grader2", "sim:grader3"], 0.84, 0.77),
+    ],
+)
+def test_the_simulated_graders_agree_as_far_as_those_of_the_paper(setting, graders, icc: float, kappa: float) -> None:
+    # Appendix E's printed overall values; the simulator's error rates are set to meet them, up to its draws.
+    study, first = simulated_mazes(), ("sim:grader1", 0)
+    result = grader_agreement(study, graders=graders, reference=first, setting=setting, resamples=100)
+    assert result.table["value"].to_list() == [pytest.approx(icc, abs=0.04), pytest.approx(kappa, abs=0.04)]

@@ -179,7 +179,7 @@ def test_an_incomplete_task_is_listed_with_what_it_has() -> None:
     assert result.incomplete.rows() == [
         ("sim:H2", None, None, "hand:initiative:2", "taking_initiative", "2 scored test runs")
     ]
-    assert "1 tasks of 1 rows are incomplete" in " ".join(result.notes())
+    assert "Incomplete tasks: 1, in 1 of the rows" in " ".join(result.notes())
     assert leaderboard(datasets.hand_worked_round(), resamples=100, allow_partial=True).incomplete.height == 0
 
 
@@ -544,6 +544,18 @@ def test_runs_of_several_foreign_benchmarks_must_be_told_apart() -> None:
     with pytest.raises(TableError, match="runs of several benchmarks: x, y; say benchmark="):
         leaderboard(table(rows))
     assert leaderboard(table(rows), benchmark="x", resamples=50).n_left_out == {"of another benchmark": 2}
+
+
+def test_one_run_id_with_two_scores_is_refused() -> None:
+    rows = played("m", {"d:1": [1.0]})
+    rows.append(rows[-1] | {"score": 0.0})
+    with pytest.raises(TableError, match="1 run ids stand here with two different scores, such as m"):
+        leaderboard(table(rows))
+
+
+def test_maze_runs_are_sent_to_the_gap() -> None:
+    with pytest.raises(TableError, match=r"runs are of mazes.*see cilab\.gap"):
+        leaderboard(table(played("m", {"d:1": [1.0]}, benchmark="maze")))
 
 
 def test_several_rules_are_named() -> None:

@@ -1,0 +1,284 @@
+"""Differences and comparisons: the published round, SWE-bench, rows worked out by hand, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from cilab import datasets
+from cilab.errors import TableError
+from cilab.stats.compare import compare, differences
+from cilab.stats.scores import leaderboard
+
+SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+
+
+def runs(rows: dict[tuple, dict[str, list[float]]]) -> pl.DataFrame:
+    """(model, effort, arm) -> task -> tests; every task is solved alone. The dimension stands before the colon."""
+    lines = []
+    for (model, effort, arm), values in rows.items():
+        for task, scores in values.items():
+            cells = [("alone", 0, 1.0), *(("test", s, v) for s, v in enumerate(scores))]
+            for version, seed, score in cells:
+                key = (model, effort, arm, task, version, seed)
+                lines.append(("|".join(map(str, key)), *key, task.partition(":")[0], "ok", score))
+    columns = ["run_id", "model", "effort", "arm", "task_id", "version", "seed", "dimension", "status", "score"]
+    types = {"effort": pl.String, "arm": pl.String, "score": pl.Float64}
+    return pl.DataFrame(lines, schema=columns, schema_overrides=types, orient="row")
+
+
+def row(model: str, effort: str | None = None, arm: str | None = None) -> tuple:
+    return (model, effort, arm)
+
+
+def many(seed: int, n: int = 12, models: int = 3) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    return runs(
+        {
+            row(f"m{m}"): {f"{d}:{t}": rng.choice([0.0, 0.5, 1.0], 2).tolist() for d in "de" for t in range(n)}
+            for m in range(models)
+        }
+    )
+
+
+# -- differences ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def neighbours():
+    adjacent = datasets.published_table("adjacent")
+    models = [adjacent["higher"][0], *adjacent["lower"]]
+    return adjacent, differences(datasets.published_round(), models=models)
+
+
+def test_the_five_published_adjacent_differences_come_out(neighbours) -> None:
+    adjacent, ours = neighbours
+    assert ours.table.select("higher", "lower").rows() == adjacent.select("higher", "lower").rows()
+    np.testing.assert_allclose(ours.table["diff_points"], adjacent["diff_points"], atol=0.00501)
+
+
+def test_published_intervals_lie_between_the_independent_and_the_comonotone_bound(neighbours) -> None:
+    adjacent, ours = neighbours
+    for theirs, mine in zip(adjacent.iter_rows(named=True), ours.table.iter_rows(named=True), strict=True):
+        # An end of 4,000 resamples has a standard error of about 0.042 standard errors of the difference, 0.13 points
+        # here; theirs and ours both have it. Two of them are allowed.
+        slack = 2 * math.sqrt(2) * 0.042 * (mine["hi_independent_points"] - mine["lo_independent_points"]) / 3.92
+        assert mine["lo_independent_points"] - slack <= theirs["lo_points"] <= mine["lo_comonotone_points"] + slack
+        assert mine["hi_comonotone_points"] - slack <= theirs["hi_points"] <= mine["hi_independent_points"] + slack
+        assert mine["p_higher_independent"] - 0.01 <= theirs["p_higher"] <= mine["p_higher_comonotone"] + 0.01
+        assert mine["lo_points"] is None and mine["p_higher"] is None
+
+
+def test_the_bounds_of_the_first_pair_are_those_of_the_notes(neighbours) -> None:
+    _, ours = neighbours
+    first = ours.table.row(0, named=True)
+    # Worked out before, apart from this code: independent about [-0.4, 12.1], comonotone about [1.7, 10.7].
+    assert first["lo_independent_points"] == pytest.approx(-0.1, abs=0.5)
+    assert first["hi_independent_points"] == pytest.approx(12.2, abs=0.5)
+    assert first["lo_comonotone_points"] == pytest.approx(1.7, abs=0.4)
+    assert first["hi_comonotone_points"] == pytest.approx(10.6, abs=0.4)
+
+
+def test_rows_of_a_published_round_get_no_rank_stability_and_the_notes_say_why(neighbours) -> None:
+    _, ours = neighbours
+    assert ours.ranks["rank"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert ours.ranks["stability_pct"].null_count() == 6
+    assert "rows are not paired" in " ".join(ours.notes())
+
+
+def test_paired_differences_are_differences_of_scores_with_the_closed_form_spread() -> None:
+    rng = np.random.default_rng(1)
+    shared = rng.random(200).round(3)
+    data = runs(
+        {
+            row("a"): {f"d:{i}": [min(1.0, v + (0.1 if i % 2 else 0.0))] for i, v in enumerate(shared)},
+            row("b"): {f"d:{i}": [v] for i, v in enumerate(shared)},
+        }
+    )
+    got = differences(data).table.row(0, named=True)
+    change = np.array([min(1.0, v + (0.1 if i % 2 else 0.0)) - v for i, v in enumerate(shared)])
+    se = 100 * change.std() / math.sqrt(200)
+    assert got["diff_points"] == pytest.approx(100 * change.mean())
+    assert (got["hi_points"] - got["lo_points"]) / (2 * 1.96) == pytest.approx(se, rel=0.06)
+    assert got["p_higher"] == 1.0
+    unpaired = 100 * shared.std() * math.sqrt(2 / 200)
+    assert se < unpaired / 5  # pairing is what makes it narrow
+
+
+def test_rank_stability_is_the_share_of_resamples_in_which_a_row_keeps_its_rank() -> None:
+    high, mid, low = [1.0] * 10, [1.0] * 5 + [0.0] * 5, [0.0] * 5 + [1.0] * 5
+    data = runs({row(m): {f"d:{i}": [v] for i, v in enumerate(x)} for m, x in (("a", high), ("b", mid), ("c", low))})
+    got = differences(data, resamples=4000).ranks
+    # b and c share rank 2. Only as many draws from either half keep both there: C(10, 5) / 2^10 = 0.246.
+    assert got["rank"].to_list() == [1, 2, 2]
+    keeps_b = 100 * sum(math.comb(10, k) for k in range(5, 11)) / 2**10  # b at least level with c
+    stability = dict(got.select("row", "stability_pct").iter_rows())
+    # a loses its own rank to nobody; all ones for a are above or level with b, and level ones share.
+    assert stability["a"] == 100.0
+    all_of_one_half = 100 / 2**10  # then b (or c) is level with a, on rank 1
+    assert stability["b"] == pytest.approx(keeps_b - all_of_one_half, abs=3)
+    assert stability["c"] == pytest.approx(keeps_b - all_of_one_half, abs=3)
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=10, deadline=None)
+def test_differences_do_not_depend_on_the_order_of_runs(seed: int) -> None:
+    data = many(seed)
+    one, two = differences(data, resamples=100), differences(data.reverse(), resamples=100)
+    assert_frame_equal(one.table, two.table)
+    assert_frame_equal(one.ranks, two.ranks)
+
+
+def test_one_row_has_no_neighbour() -> None:
+    with pytest.raises(TableError, match="differences need two rows with an overall score; unnamed has 1"):
+        differences(runs({row("a"): {"d:1": [1.0]}}))
+
+
+# -- compare ----------------------------------------------------------------------------------------------
+
+
+def test_swebench_paired_difference_comes_out() -> None:
+    path = SHARED / "data" / "reference_numbers.json"
+    folder = SHARED / "data" / "swebench_bash_only"
+    if not path.is_file() or not folder.is_dir():
+        pytest.skip(f"no {path}")
+    want = json.loads(path.read_text())["swebench_bash_only"]["paired_difference"]
+    data = datasets.import_table(folder, mapping="swebench_bash_only").dataset
+    got = compare(data, want["a"], want["b"], version="alone", gate="off").table.row(0, named=True)
+    assert got["diff_points"] == pytest.approx(100 * want["diff"], abs=1e-9)
+    assert got["lo_points"] == pytest.approx(100 * want["ci95"][0], abs=0.41)  # two steps of 1 / 500
+    assert got["hi_points"] == pytest.approx(100 * want["ci95"][1], abs=0.41)
+    assert got["p"] < 0.05 and got["n_tasks"] == 500
+
+
+def test_two_efforts_of_the_hand_worked_round_are_paired_on_the_tasks_solved_at_both() -> None:
+    result = compare(datasets.hand_worked_round(), ("sim:H1", "high"), "sim:H1", resamples=200)
+    # hand_worked_scores.csv: 5 tasks; two better, two worse, one tie. Conflict 2/9 - 4/9; initiative without its third
+    # task (1 + 1/3) / 2 - (2/3 + 0) / 2 = 1/3.
+    table = {r["dimension"]: r for r in result.table.iter_rows(named=True)}
+    assert table["overall"]["n_tasks"] == 5
+    assert (table["overall"]["n_a_higher"], table["overall"]["n_b_higher"]) == (2, 2)
+    assert table["handling_conflict"]["diff_points"] == pytest.approx(-200 / 9)
+    assert table["taking_initiative"]["diff_points"] == pytest.approx(100 / 3)
+    assert table["overall"]["diff_points"] == pytest.approx((-200 / 9 + 100 / 3) / 2)
+
+
+def test_flipped_tasks_come_with_their_values_and_run_ids_largest_change_first() -> None:
+    data = runs(
+        {
+            row("a"): {"d:1": [1.0, 1.0], "d:2": [1.0, 0.0], "d:3": [0.0, 0.0]},
+            row("b"): {"d:1": [1.0, 1.0], "d:2": [0.0, 0.0], "d:3": [1.0, 1.0]},
+        }
+    )
+    flipped = compare(data, "a", "b", resamples=50).flipped
+    assert flipped["task_id"].to_list() == ["d:3", "d:2"]
+    assert flipped.select("a_value", "b_value", "higher").rows() == [(0.0, 1.0, "b"), (0.5, 0.0, "a")]
+    assert flipped["run_ids_a"][1].to_list() == ["a|None|None|d:2|test|0", "a|None|None|d:2|test|1"]
+
+
+def test_own_tasks_give_the_difference_of_the_leaderboard() -> None:
+    data = many(4).with_columns(
+        score=pl.when((pl.col("version") == "alone") & (pl.col("model") == "m0") & pl.col("task_id").str.ends_with("3"))
+        .then(0.0)
+        .otherwise("score")
+    )
+    board = dict(leaderboard(data, resamples=50).table.select("model", "score_pct").iter_rows())
+    own = compare(data, "m0", "m1", tasks="own", resamples=50).table.row(0, named=True)
+    both = compare(data, "m0", "m1", resamples=50).table.row(0, named=True)
+    assert own["diff_points"] == pytest.approx(board["m0"] - board["m1"])
+    assert own["n_tasks"] == both["n_tasks"] == 22
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=10, deadline=None)
+def test_swapping_the_sides_turns_the_sign_and_nothing_else(seed: int) -> None:
+    data = many(seed)
+    one, two = (compare(data, *pair, resamples=100).table for pair in (("m0", "m1"), ("m1", "m0")))
+    for a, b in zip(one.iter_rows(named=True), two.iter_rows(named=True), strict=True):
+        assert a["diff_points"] == pytest.approx(-b["diff_points"])
+        assert a["lo_points"] == pytest.approx(-b["hi_points"], abs=1e-9)
+        assert (a["p"], a["n_a_higher"]) == (b["p"], b["n_b_higher"])
+
+
+def test_the_p_value_is_holm_corrected_over_dimensions_and_its_floor_is_said() -> None:
+    values = {f"{d}:{i}": [float(i % 3 > 0)] for d in "def" for i in range(12)}
+    worse = {t: [0.0 if t[0] == "d" else v[0]] for t, v in values.items()}
+    result = compare(runs({row("a"): values, row("b"): worse}), "a", "b", resamples=1000)
+    p = {r["dimension"]: (r["p"], r["p_holm"]) for r in result.table.iter_rows(named=True)}
+    assert p["d"] == (pytest.approx(0.002), pytest.approx(0.006)) and p["e"] == (1.0, 1.0)
+    assert p["overall"][1] is None
+    assert (
+        "p cannot lie below 0.002" in result.multiplicity and "3 comparisons by dimension (Holm)" in result.multiplicity
+    )
+
+
+def test_two_arms_are_compared_over_the_models_that_have_both() -> None:
+    data = runs(
+        {
+            row("a"): {"d:1": [0.0], "d:2": [0.0]},
+            row("a", arm="diff"): {"d:1": [1.0], "d:2": [0.0]},
+            row("b"): {"d:1": [0.0], "d:2": [1.0]},
+            row("b", arm="diff"): {"d:1": [1.0], "d:2": [1.0]},
+            row("c"): {"d:1": [1.0], "d:2": [1.0]},
+        }
+    )
+    result = compare(data, "diff", "no arm", resamples=100)
+    got = result.table.row(0, named=True)
+    assert (result.a, result.b, result.parameters["rows"]) == ("diff", "no arm", 2)
+    assert (got["a_pct"], got["b_pct"], got["diff_points"], got["n_tasks"]) == (75.0, 25.0, 50.0, 4)
+    assert result.flipped.select("a_row", "task_id").rows() == [("a · diff", "d:1"), ("b · diff", "d:1")]
+
+
+def test_a_model_with_two_efforts_stands_for_its_default_row() -> None:
+    data = runs({row("a"): {"d:1": [1.0], "d:2": [0.0]}, row("a", "high"): {"d:1": [0.0], "d:2": [0.0]}})
+    result = compare(data, "a", "a · high", resamples=50)
+    assert (result.a, result.b) == ("a · default effort", "a · high")
+    assert compare(data, "a", ("a", "high"), resamples=50).table.equals(result.table)
+
+
+def test_a_dimension_with_one_shared_task_has_a_difference_without_interval() -> None:
+    data = runs(
+        {row("a"): {"d:1": [1.0], "e:1": [1.0], "e:2": [0.0]}, row("b"): {"d:1": [0.0], "e:1": [0.0], "e:2": [0.0]}}
+    )
+    lines = {r["dimension"]: r for r in compare(data, "a", "b", resamples=50).table.iter_rows(named=True)}
+    assert lines["d"]["diff_points"] == 100.0 and lines["d"]["p"] is None and lines["d"]["lo_points"] is None
+
+
+def test_every_run_is_used_or_left_out_for_a_reason() -> None:
+    data = many(2)
+    result = compare(data, "m0", "m2", resamples=50)
+    assert result.n_used + sum(result.n_left_out.values()) == data.height
+    assert result.n_left_out == {"of rows not compared": data.height // 3}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ("m0", "m0", "a and b are the same row, m0"),
+        ("m0", "m9", "no row or arm 'm9'. Did you mean"),
+        ("m0", ("m1", "high"), r"no row or arm \('m1', 'high'\)"),
+        ("m0", "no arm", "'m0' and 'no arm' are a row and an arm"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(a, b, message) -> None:
+    with pytest.raises(TableError, match=message):
+        compare(many(1), a, b)
+
+
+def test_rows_without_a_common_task_and_unknown_tasks_are_refused() -> None:
+    data = runs({row("a"): {"d:1": [1.0]}, row("b"): {"d:2": [1.0]}})
+    with pytest.raises(TableError, match="a and b have no task in common that both solve alone"):
+        compare(data, "a", "b")
+    with pytest.raises(TableError, match="compare pairs rows by task, but in published round 2026-10-09 task ids"):
+        compare(datasets.published_round(), "Kimi K3", "GLM-5.3")
+    with pytest.raises(TableError, match="tasks is 'all', not one of both, own"):
+        compare(data, "a", "b", tasks="all")
