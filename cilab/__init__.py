@@ -12,6 +12,7 @@ Examples
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,11 +20,43 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from cilab.collect.engine import Summary
-    from cilab.stats.gap import GapResult
     from cilab.store import Study
 
 __version__ = "0.1.0"
-__all__ = ["annotate", "forecast", "gap", "open", "query", "regrade", "report", "run_study", "status"]
+
+#: Estimators by the name that a notebook types; each lives in `cilab.stats` and says there what it does.
+_ESTIMATORS = {
+    "ablation": "ablation",
+    "agreement": "agreement",
+    "compare": "compare",
+    "differences": "compare",
+    "dimensions": "scores",
+    "disagreement": "disagreement",
+    "efficiency": "efficiency",
+    "gap": "gap",
+    "grader_agreement": "grading",
+    "grounding": "grounding",
+    "group_means": "scores",
+    "items": "items",
+    "leaderboard": "scores",
+    "mediation": "mediation",
+    "pairs": "pairs",
+    "relay": "relay",
+    "sources": "items",
+    "validity": "validity",
+}
+_VERBS = ("annotate", "forecast", "open", "query", "regrade", "report", "run_study", "status")
+__all__ = sorted([*_VERBS, *_ESTIMATORS])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ESTIMATORS:
+        return getattr(import_module(f"cilab.stats.{_ESTIMATORS[name]}"), name)
+    raise AttributeError(f"module 'cilab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study:
@@ -90,13 +123,6 @@ def annotate(data: str | PathLike[str], **settings: Any) -> Summary:
     from cilab.regrading import annotate as look
 
     return look(data, **settings)
-
-
-def gap(study: Any, **settings: Any) -> GapResult:
-    """The collaboration gap of a maze study; see `cilab.stats.gap.gap`."""
-    from cilab.stats.gap import gap as estimate
-
-    return estimate(study, **settings)
 
 
 def report(name: str, **settings: Any) -> Any:

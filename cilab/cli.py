@@ -285,6 +285,18 @@ def export_inspect(
 
 
 @app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="A model, or MODEL:EFFORT, as in the leaderboard.")],
+    b: Annotated[str, typer.Argument(help="The other one.")],
+    data: Data,
+) -> None:
+    """Two rows of a teamwork study, task by task: the paired difference and the tasks that flipped."""
+    import cilab
+
+    print(cilab.compare(cilab.open(data), a, b))
+
+
+@app.command()
 def claims(
     data: Annotated[list[str] | None, typer.Option("--data", help="A study; default: what ships.")] = None,
 ) -> None:

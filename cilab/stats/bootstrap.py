@@ -227,21 +227,29 @@ def percentile_interval(replicates: Array, ci_level: float = 0.95) -> tuple[Arra
     replicates : shape (resamples, ...).
     ci_level : a fraction.
     """
-    # Sorting what lies in one piece of memory beats numpy's quantile; NaN goes to the end.
-    ordered = np.sort(np.ascontiguousarray(replicates.reshape(len(replicates), -1).T), axis=1)
-    n = ordered.shape[1] - np.isnan(ordered).sum(axis=1) if np.isnan(ordered[:, -1]).any() else ordered.shape[1]
-    lo, hi = (_quantile(ordered, q, n) for q in (0.5 - ci_level / 2, 0.5 + ci_level / 2))
+    columns = replicates.reshape(len(replicates), -1).T
+    probabilities = (0.5 - ci_level / 2, 0.5 + ci_level / 2)
+    if np.isnan(columns).any():
+        kept = [column[~np.isnan(column)] for column in columns]
+        lo, hi = np.array([np.quantile(k, probabilities) if len(k) else (np.nan, np.nan) for k in kept]).T
+    else:
+        scratch = np.array(columns, order="C")
+        lo, hi = (_quantile(scratch, q) for q in probabilities)
     shape = replicates.shape[1:]
     return lo.reshape(shape), hi.reshape(shape)
 
 
-def _quantile(ordered: Array, q: float, n: int | NDArray[np.int64]) -> Array:
-    """The q-quantile of the first n of each sorted row, linear between neighbours as numpy's; NaN for n = 0."""
-    place = np.maximum(q * (np.broadcast_to(n, len(ordered)) - 1), 0.0)
-    below = place.astype(np.intp)
-    above = np.minimum(below + 1, np.maximum(np.broadcast_to(n, len(ordered)) - 1, 0))
-    rows = np.arange(len(ordered))
-    return ordered[rows, below] + (place - below) * (ordered[rows, above] - ordered[rows, below])
+def _quantile(rows: Array, q: float) -> Array:
+    """The q-quantile of each row as numpy has it (linear between neighbours); changes the order within rows.
+
+    Partitioning at one place is several times as fast as numpy's quantile, which asks for both neighbours.
+    """
+    place = q * (rows.shape[1] - 1)
+    k = int(place)
+    rows.partition(k, axis=1)
+    below = rows[:, k].copy()
+    above = rows[:, k + 1 :].min(axis=1) if k + 1 < rows.shape[1] else below
+    return below + (place - k) * (above - below)
 
 
 def ends(replicates: Array, ci_level: float = 0.95) -> tuple[float | None, float | None]:

@@ -493,7 +493,7 @@ def bootstrap_ols(
     k = matrix.shape[1]
     products = grams(np.column_stack([z, y - shift]), groups.codes, groups.n)
     draws, dropped = np.empty((len(counts), k)), np.empty((len(counts), k), bool)
-    for part in _chunks(len(counts)):
+    for part in chunks(len(counts)):
         gram = matrices(product(products, counts[part].T), k + 1, k + 1)
         upper, kept = eliminate(gram, k)
         b = back_substitute(upper, kept, k, k).T
@@ -506,7 +506,7 @@ def bootstrap_ols(
     return draws, dropped
 
 
-def _chunks(n: int, size: int = 1) -> list[slice]:
+def chunks(n: int, size: int = 1) -> list[slice]:
     """Slices of `n` replicates, so many at once that arrays of `size` numbers per replicate stay moderate."""
     step = max(1, min(_CHUNK, _MOST_NUMBERS // size))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
@@ -632,7 +632,7 @@ def bootstrap_logit(
     b0 = start * sd
     b0[0] = start[0] + start[1:] @ mean[1:]
     draws, dropped = np.empty((len(counts), k)), np.empty((len(counts), k), bool)
-    for part in _chunks(len(counts), len(z)):
+    for part in chunks(len(counts), len(z)):
         times = counts[part][:, data.cluster]
         b, sound, kept = _newton(z, data, times, np.tile(b0, (len(times), 1)), firth=firth)
         draws[part] = b / sd

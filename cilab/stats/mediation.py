@@ -565,6 +565,14 @@ def _draws(data: _Data, counts: np.ndarray) -> tuple[dict[str, np.ndarray], dict
     With the columns in the order controls, X, M, X M, Y, one elimination of the cross-products serves all four
     regressions: each is a back substitution in the last rows.
     """
+    parts = [_draws_of(data, counts[part]) for part in cl.chunks(len(counts))]
+    draws = {name: np.concatenate([found[name] for found, _ in parts]) for name in parts[0][0]}
+    lost = sum(dropped for _, dropped in parts)
+    return draws, {name: int(n) for name, n in zip(data.names[1:-3], lost, strict=True) if n}
+
+
+def _draws_of(data: _Data, counts: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """`_draws` of replicates that are solved at once, and how many of them leave out each control."""
     k, (sx, sm, sp), sy = len(data.names) - 3, data.columns.sd[-3:], data.y.std()
     u, kept = cl.eliminate(cl.matrices(cl.product(data.products, counts.T), k + 4, k + 4), k + 3)
     ix, im, ip, iy = range(k, k + 4)
@@ -587,8 +595,7 @@ def _draws(data: _Data, counts: np.ndarray) -> tuple[dict[str, np.ndarray], dict
             "synergy_direct": (u[ix, iy] - u[ix, im] * b1 - u[ix, ip] * b2) / xx * sy / sx,
             "synergy_ratio": np.sqrt(mm / rest) * sm / sy,
         }
-    lost = (~kept[1:k]).sum(axis=1)
-    return draws, {name: int(n) for name, n in zip(data.names[1:k], lost, strict=True) if n}
+    return draws, (~kept[1:k]).sum(axis=1)
 
 
 def _slope(values: Mapping[str, Any], x: float | None) -> Any:

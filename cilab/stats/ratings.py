@@ -20,6 +20,8 @@ from cilab.errors import TableError
 MOST_UNDEFINED = 0.05
 #: Replicates per matrix product, so that memory stays bounded.
 _CHUNK = 500
+#: Subjects drawn at once, for the same reason.
+_MOST_DRAWN = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,9 @@ def _draws(p: Patterns, resamples: int, seed: int) -> Iterator[np.ndarray]:
             g = p.groups.shape[0]
             yield _counted(rng.integers(g, size=(size, g)), g) @ p.groups
         elif subjects is not None:
-            drawn = (np.bincount(subjects[rng.integers(total, size=total)], minlength=kinds) for _ in range(size))
-            yield np.array(list(drawn))
+            step = max(1, _MOST_DRAWN // total)
+            sizes = [min(step, size - done) for done in range(0, size, step)]
+            yield np.concatenate([_counted(subjects[rng.integers(total, size=(n, total))], kinds) for n in sizes])
         else:
             yield rng.multinomial(total, p.n / total, size=size)
 

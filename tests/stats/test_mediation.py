@@ -550,3 +550,54 @@ def test_the_simulated_study_comes_near_its_truth() -> None:
     for row in result.table.filter(pl.col("effect").is_in(list(truth))).iter_rows(named=True):
         assert abs(row["estimate"] - truth[row["effect"]]) < 4 * row["sd_draws"], row["effect"]
     assert 0 < result.rho_significant < result.rho_at_zero
+
+
+def test_more_replicates_than_are_solved_at_once_give_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = mediate(clustered(), **COLUMNS, resamples=130)
+    monkeypatch.setattr(cl, "_CHUNK", 50)
+    second = mediate(clustered(), **COLUMNS, resamples=130)
+    for name, values in first.draws.items():
+        np.testing.assert_allclose(second.draws[name], values, rtol=1e-10, err_msg=name)
+
+
+# -- coverage: a stored study (benchmarks/studies/mediation_coverage.py says how to remake it)
+
+
+@lru_cache(maxsize=1)
+def coverage() -> dict:
+    return json.loads((GOLDEN / "mediation_coverage.json").read_text())
+
+
+@pytest.mark.parametrize("effect", ["a", "b", "indirect", "synergy_b2"])
+def test_over_a_thousand_simulated_studies_the_interval_covers_the_truth_as_often_as_promised(effect: str) -> None:
+    assert coverage()["draws"] >= 1000
+    found = coverage()["mediation"][effect]
+    assert found["draws_without_interval"] == 0
+    assert 0.92 <= found["coverage"] <= 0.97
+
+
+def test_the_stored_coverage_is_about_the_truth_of_the_simulated_data_as_it_is_now() -> None:
+    truth = dict(mazes().truth["mediation"].select("effect", "value").iter_rows())
+    assert {name: line["truth"] for name, line in coverage()["mediation"].items()} == truth
+    odds = {
+        (row["kind"].removeprefix("odds_"), row["predictor"]): math.log(row["value"])
+        for row in mazes().truth["odds"].iter_rows(named=True)
+    }
+    stored = {
+        (kind, name): line["truth"] for kind, lines in coverage()["log_odds"].items() for name, line in lines.items()
+    }
+    assert stored == odds
+
+
+@pytest.mark.study
+def test_the_coverage_study_can_be_remade_in_small() -> None:
+    import importlib.util
+
+    path = GOLDEN.parents[1] / "benchmarks" / "studies" / "mediation_coverage.py"
+    spec = importlib.util.spec_from_file_location("mediation_coverage", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.study(60, 400)
+    for effect in ("a", "b", "indirect", "synergy_b2"):
+        stored = coverage()["mediation"][effect]["coverage"]
+        assert abs(found["mediation"][effect]["coverage"] - stored) < 4 * math.sqrt(0.05 * 0.95 / 60)
