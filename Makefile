@@ -45,6 +45,9 @@ lint: setup
 
 bench: setup
 	$(BIN)/python benchmarks/collect.py
+	$(BIN)/python benchmarks/query.py
+	$(BIN)/python benchmarks/bootstrap.py
+	$(BIN)/python benchmarks/mediation.py
 
 lock: $(BIN)/uv
 	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra dev \

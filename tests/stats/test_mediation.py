@@ -597,7 +597,7 @@ def test_the_coverage_study_can_be_remade_in_small() -> None:
     spec = importlib.util.spec_from_file_location("mediation_coverage", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = module.study(60, 400)
+    found = module.study(20, 200)
     for effect in ("a", "b", "indirect", "synergy_b2"):
         stored = coverage()["mediation"][effect]["coverage"]
-        assert abs(found["mediation"][effect]["coverage"] - stored) < 4 * math.sqrt(0.05 * 0.95 / 60)
+        assert abs(found["mediation"][effect]["coverage"] - stored) < 4 * math.sqrt(0.05 * 0.95 / 20)
