@@ -125,9 +125,8 @@ def bradley_terry(
     wins = counts[:, :2] + (0.5 * counts[:, 2:] if ties == "half" else 0.0)
     if not wins.sum():
         raise TableError("comparisons: every one is a tie, and ties are dropped; nothing is left")
-    if reference is not None:
-        if reference not in names:
-            raise TableError(f"no player {reference!r} in these comparisons.{nearest(reference, names)}")
+    if reference is not None and reference not in names:
+        raise TableError(f"no player {reference!r} in these comparisons.{nearest(reference, names)}")
     part, reason = _parts(names, _win_matrix(len(names), ij, wins)) if ridge == 0 else (np.zeros(len(names), int), None)
     if order_effect and reason is not None:
         raise TableError(f"no order effect can be estimated: {reason}; pass ridge=0.1 or leave order_effect out")

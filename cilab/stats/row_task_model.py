@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,21 +71,20 @@ class Fit:
 
     Attributes
     ----------
+    ability : shape (R,), logits; around 0.
     level : dimension mean + ability + deviation, logits, shape (dimensions, R).
     difficulty : shape (T,), logits; positive is harder.
     widths : of the priors.
     log_marginal : Laplace approximation of the log marginal likelihood.
-    root : lower Cholesky factor of the precision of `level` with the difficulties integrated out, shape
-        (dimensions * R, dimensions * R).
-    weights : n p (1 - p) of each cell, shape (R, T).
+    curvature : of the objective at the mode.
     """
 
+    ability: Array
     level: Array
     difficulty: Array
     widths: Widths
     log_marginal: float
-    root: Array
-    weights: Array
+    curvature: _Curvature
     dimensions: tuple[slice, ...]
 
     @property
@@ -94,22 +92,40 @@ class Fit:
         """Log-odds of a pass in every cell, shape (R, T)."""
         return _logits(self.level, -self.difficulty, self.dimensions)
 
-    @property
-    def abilities(self) -> Array:
-        """Row ability: the mean of its levels over dimensions, less that of all rows; shape (R,)."""
-        return self.level.mean(axis=0) - self.level.mean()
-
     def draws(self, n: int, rng: np.random.Generator) -> Draws:
-        """Draws from the normal approximation at the mode."""
+        """Draws from the normal approximation at the mode: abilities, then levels, then difficulties."""
+        c = self.curvature
         n_dims, n_rows = self.level.shape
-        noise = rng.standard_normal((len(self.root), n))
-        moved = np.linalg.solve(self.root.T, noise).T.reshape(n, n_dims, n_rows)
-        precision = self.weights.sum(axis=0) + self.widths.task**-2
-        own = rng.standard_normal((n, len(precision))) / np.sqrt(precision)
-        ease = -self.difficulty + own
+        of_ability = np.linalg.solve(np.linalg.cholesky(c.of_ability).T, rng.standard_normal((n_rows, n)))
+        own = np.linalg.solve(
+            np.linalg.cholesky(c.of_level).transpose(0, 2, 1), rng.standard_normal((n_dims, n_rows, n))
+        )
+        moved = (own + c.inverse @ c.prior @ of_ability).transpose(2, 0, 1)
+        ease = -self.difficulty + rng.standard_normal((n, len(self.difficulty))) / np.sqrt(c.of_task)
         for d, tasks in enumerate(self.dimensions):
-            ease[:, tasks] -= moved[:, d] @ (self.weights[:, tasks] / precision[tasks])
+            ease[:, tasks] -= moved[:, d] @ (c.weights[:, tasks] / c.of_task[tasks])
         return Draws(self.level + moved, -ease)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Curvature:
+    """Negative second derivatives, eliminated in turn: tasks, then levels by dimension, then abilities.
+
+    `weights` n p (1 - p), shape (R, T); `of_task` (T,); `of_level` (dimensions, R, R) and its `inverse`; `of_ability`
+    (R, R); `prior` of a dimension's levels around the abilities, (R, R).
+    """
+
+    weights: Array
+    of_task: Array
+    of_level: Array
+    inverse: Array
+    of_ability: Array
+    prior: Array
+
+    def logdet(self) -> float:
+        """Log determinant of the whole."""
+        parts = np.linalg.slogdet(self.of_level)[1].sum() + np.linalg.slogdet(self.of_ability)[1]
+        return float(parts + np.log(self.of_task).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,24 +150,14 @@ def _logits(level: Array, ease: Array, dimensions: Sequence[slice]) -> Array:
 # -- the penalised fit ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
-def _level_precision(n_dims: int, n_rows: int, width: float) -> tuple[Array, float]:
-    """Prior precision of the levels, dimension by dimension, and its log determinant.
+def _level_prior(n_rows: int, width: float) -> tuple[Array, float]:
+    """Precision of a dimension's levels around the abilities, and its log determinant.
 
-    Their covariance, width^2 I + WEAK^2 (J x I) + WEAK^2 (I x J), has four eigenspaces, so nothing is inverted.
+    Their covariance is width^2 I + WEAK^2 J: own deviations, and the dimension mean that they share.
     """
-    within = width**2
-    row, mean = within + WEAK**2 * n_dims, within + WEAK**2 * n_rows
-    both = within + WEAK**2 * (n_dims + n_rows)
-    of_row = np.kron(np.full((n_dims, n_dims), 1 / n_dims), np.eye(n_rows))
-    of_mean = np.kron(np.eye(n_dims), np.full((n_rows, n_rows), 1 / n_rows))
-    out = (1 / row - 1 / within) * of_row + (1 / mean - 1 / within) * of_mean
-    out += (1 / both - 1 / row - 1 / mean + 1 / within) / (n_dims * n_rows)
-    out.flat[:: len(out) + 1] += 1 / within
-    out.setflags(write=False)
-    rest = (n_dims - 1) * (n_rows - 1)
-    logdet = np.log(both) + (n_rows - 1) * np.log(row) + (n_dims - 1) * np.log(mean) + rest * np.log(within)
-    return out, -float(logdet)
+    within, both = width**2, width**2 + n_rows * WEAK**2
+    precision = np.eye(n_rows) / within - WEAK**2 / (within * both)
+    return precision, -float(np.log(both) + (n_rows - 1) * np.log(within))
 
 
 def fit(trials: Trials, widths: Widths, start: Fit | None = None) -> Fit:
@@ -170,61 +176,75 @@ def fit(trials: Trials, widths: Widths, start: Fit | None = None) -> Fit:
     """
     n_rows, n_tasks = trials.runs.shape
     n_dims = len(trials.dimensions)
-    prior, prior_logdet = _level_precision(n_dims, n_rows, widths.deviation)
-    task_precision = widths.task**-2
-    level = np.zeros((n_dims, n_rows)) if start is None else start.level.copy()
-    ease = np.zeros(n_tasks) if start is None else -start.difficulty
-    value, eta = _objective(trials, level, ease, prior, task_precision)
+    level_prior, level_logdet = _level_prior(n_rows, widths.deviation)
+    prior = (level_prior, widths.task**-2)
+    at = (np.zeros(n_rows), np.zeros((n_dims, n_rows)), np.zeros(n_tasks))
+    if start is not None:
+        at = (start.ability, start.level, -start.difficulty)
+    value, eta = _objective(trials, at, *prior)
     for _ in range(_MAX_STEPS):
-        step_level, step_ease, root, weights = _newton_step(trials, level, ease, eta, prior, task_precision)
-        largest = max(np.abs(step_level).max(), np.abs(step_ease).max())
-        if largest < _REST:
-            curvature = 2 * np.log(np.diag(root)).sum() + np.log(weights.sum(axis=0) + task_precision).sum()
-            log_marginal = value + 0.5 * (prior_logdet + n_tasks * np.log(task_precision) - curvature)
-            at = (level + step_level, -(ease + step_ease))
-            return Fit(*at, widths, float(log_marginal), root, weights, trials.dimensions)
+        step, curvature = _newton_step(trials, at, eta, *prior)
+        if max(np.abs(part).max() for part in step) < _REST:
+            prior_logdet = n_dims * level_logdet - 2 * n_rows * np.log(WEAK) - 2 * n_tasks * np.log(widths.task)
+            log_marginal = value + 0.5 * (prior_logdet - curvature.logdet())
+            ability, level, ease = _moved(at, step, 1.0)
+            return Fit(ability, level, -ease, widths, float(log_marginal), curvature, trials.dimensions)
         scale = 1.0
         while True:
-            new = level + scale * step_level, ease + scale * step_ease
-            new_value, new_eta = _objective(trials, *new, prior, task_precision)
+            new = _moved(at, step, scale)
+            new_value, new_eta = _objective(trials, new, *prior)
             if new_value >= value - 1e-9 * abs(value) or scale < 1e-6:
                 break
             scale /= 2
-        (level, ease), value, eta = new, new_value, new_eta
+        at, value, eta = new, new_value, new_eta
     raise TableError("the penalised fit did not converge; check that scores lie between 0 and 1")
 
 
-def _objective(trials: Trials, level: Array, ease: Array, prior: Array, task_precision: float) -> tuple[float, Array]:
+#: Abilities (R,), levels (dimensions, R) and eases, which are difficulties with the other sign (T,).
+_Point = tuple[Array, Array, Array]
+
+
+def _moved(at: _Point, step: _Point, scale: float) -> _Point:
+    return (at[0] + scale * step[0], at[1] + scale * step[1], at[2] + scale * step[2])
+
+
+def _objective(trials: Trials, at: _Point, level_prior: Array, task_prior: float) -> tuple[float, Array]:
+    ability, level, ease = at
     eta = _logits(level, ease, trials.dimensions)
     likelihood = (trials.passes * eta - trials.runs * np.logaddexp(0.0, eta)).sum()
-    flat = level.ravel()
-    return float(likelihood - 0.5 * flat @ prior @ flat - 0.5 * task_precision * ease @ ease), eta
+    apart = level - ability
+    penalty = ((apart @ level_prior) * apart).sum() + task_prior * ease @ ease + ability @ ability / WEAK**2
+    return float(likelihood - 0.5 * penalty), eta
 
 
 def _newton_step(
-    trials: Trials, level: Array, ease: Array, eta: Array, prior: Array, task_precision: float
-) -> tuple[Array, Array, Array, Array]:
-    from scipy.linalg import cho_solve, cholesky
-
+    trials: Trials, at: _Point, eta: Array, level_prior: Array, task_prior: float
+) -> tuple[_Point, _Curvature]:
+    ability, level, ease = at
     n_dims, n_rows = level.shape
     p = expit(eta)
     residual, weights = trials.passes - trials.runs * p, trials.runs * p * (1 - p)
-    precision = weights.sum(axis=0) + task_precision
-    slope_ease = residual.sum(axis=0) - task_precision * ease
-    slope = -(prior @ level.ravel())
-    schur = prior.copy()
+    of_task = weights.sum(axis=0) + task_prior
+    slope_ease = residual.sum(axis=0) - task_prior * ease
+    pull = (level - ability) @ level_prior
+    slope, of_level = -pull, np.empty((n_dims, n_rows, n_rows))
     for d, tasks in enumerate(trials.dimensions):
-        at = slice(d * n_rows, (d + 1) * n_rows)
         w = weights[:, tasks]
-        shared = w / precision[tasks]
-        schur[at, at] += np.diag(w.sum(axis=1)) - shared @ w.T
-        slope[at] += residual[:, tasks].sum(axis=1) - shared @ slope_ease[tasks]
-    root = cholesky(schur, lower=True, check_finite=False)
-    step = cho_solve((root, True), slope, check_finite=False).reshape(n_dims, n_rows)
-    step_ease = slope_ease / precision
+        shared = w / of_task[tasks]
+        of_level[d] = level_prior + np.diag(w.sum(axis=1)) - shared @ w.T
+        slope[d] += residual[:, tasks].sum(axis=1) - shared @ slope_ease[tasks]
+    inverse = np.linalg.inv(of_level)
+    solved = (inverse @ slope[:, :, None])[:, :, 0]
+    of_ability = n_dims * level_prior + np.eye(n_rows) / WEAK**2 - level_prior @ inverse.sum(axis=0) @ level_prior
+    step_ability = np.linalg.solve(
+        of_ability, pull.sum(axis=0) - ability / WEAK**2 + level_prior @ solved.sum(axis=0)
+    )
+    step_level = solved + inverse @ (level_prior @ step_ability)
+    step_ease = slope_ease / of_task
     for d, tasks in enumerate(trials.dimensions):
-        step_ease[tasks] -= (step[d] @ weights[:, tasks]) / precision[tasks]
-    return step, step_ease, root, weights
+        step_ease[tasks] -= (step_level[d] @ weights[:, tasks]) / of_task[tasks]
+    curvature = _Curvature(weights, of_task, of_level, inverse, of_ability, level_prior)
+    return (step_ability, step_level, step_ease), curvature
 
 
 # -- widths -----------------------------------------------------------------------------------------------
