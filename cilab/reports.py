@@ -44,6 +44,8 @@ START_TIMEOUT_S = 120
 CELL_TIMEOUT_S = 900
 
 FORMATS = ("png", "svg", "pdf")
+#: Data sets that a notebook's `data` parameter may name instead of a folder; each is a function of `cilab.datasets`.
+DATA_SETS = ("simulated_mazes", "simulated_release", "published_round", "hand_worked_round")
 _RECORD = "application/vnd.cilab.record+json"
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -120,6 +122,31 @@ def _title(cells: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 # -- what a notebook calls ----------------------------------------------------------------------------
+
+
+def load(data: str | os.PathLike[str]) -> Any:
+    """What a notebook's `data` parameter names: a data set of `DATA_SETS`, or a study's folder.
+
+    Parameters
+    ----------
+    data : name of a data set, or what `cilab.open` takes.
+
+    Returns
+    -------
+    Dataset or Study
+        Both have `.runs`, `.name`, `.data_hash`, `.simulated` and `.last_finished_at`.
+
+    Raises
+    ------
+    StoreError
+        `data` is neither.
+    """
+    import cilab
+    from cilab import datasets
+
+    if data in DATA_SETS:
+        return getattr(datasets, str(data))()
+    return cilab.open(data)
 
 
 class Header:
@@ -247,7 +274,7 @@ def render(
     Parameters
     ----------
     name : a report of `list_reports()`.
-    data : the study's folder, or a data set's name; None keeps the notebook's own default.
+    data : the study's folder, or a data set's name (`DATA_SETS`); None keeps the notebook's own default.
     params : values for the notebook's parameters. Paths, dates and NumPy scalars are made plain.
     out : folder of `<name>.ipynb`, `<name>.html` and `render.log`. The kernel runs there.
     figures : folder of the figure files, `<name>-<figure>.png`, `.svg` and `.pdf`.
@@ -351,13 +378,14 @@ def normalise(key: str, value: Any, out: Path) -> Any:
 
 
 def _data(data: str | os.PathLike[str], out: Path) -> str:
-    """A folder as a portable path; a bare word that is no folder stays: it names a data set."""
+    """A folder as a portable path; a name of `DATA_SETS` stays, unless there is a folder of that name."""
     path = Path(data)
     if path.exists():
         return _portable(path, out)
-    if isinstance(data, str) and not re.search(r"[/\\]", data):
-        return data
-    near = nearest(path.name, [p.name for p in path.parent.glob("*")]) if path.parent.is_dir() else ""
+    if os.fspath(data) in DATA_SETS:
+        return os.fspath(data)
+    there = [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else []
+    near = nearest(path.name, [*there, *DATA_SETS])
     raise ReportError(f"{path}: no such folder of data.{near}")
 
 

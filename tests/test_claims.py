@@ -12,6 +12,7 @@ import pytest
 from cilab import claims, datasets
 from cilab.claims import FAR, NEAR, NO_ESTIMATOR, NO_INPUT, Answer
 from cilab.errors import TableError
+from cilab.stats.mediation import mediation
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "published" / "claims.csv"
 
@@ -32,13 +33,14 @@ def test_every_published_number_has_a_line_with_a_function_or_a_missing_input(re
     for row in result.table.iter_rows(named=True):
         if row["verdict"] in (NEAR, FAR):
             assert row["function"] and row["tolerance"] is not None, row
-            assert row["data"] in ("published", "design"), row
+            assert row["data"] in ("published", "design", "simulated"), row
+            assert (row["data"] == "simulated") == ("simulated, no reproduction" in row["note"].split("; ")[-1]), row
             assert any(row[c] is not None for c in ("computed", "computed_lo", "computed_hi")), row
         else:
             assert row["verdict"] in (NO_INPUT, NO_ESTIMATOR), row
             assert row["data"] == "not computable" and row["note"].startswith("missing: "), row
             assert row["computed"] is None, row
-            assert (row["function"] is None) == (row["verdict"] == NO_ESTIMATOR), row
+            assert row["verdict"] == NO_INPUT or row["function"] is None, row
     assert sum(result.counts.values()) == 167
 
 
@@ -126,7 +128,60 @@ def test_a_row_that_the_data_lack_is_a_missing_input(result: claims.ClaimsResult
     row = line(result, "CI011")
     assert (row["verdict"], row["computed"]) == (NO_INPUT, None)
     assert row["note"] == "missing: a row of Gemini 4 Argon at high effort in published round 2026-10-09"
-    assert line(result, "CI028")["verdict"] == NO_INPUT
+    # No simulated row stands for a named model, though there are such rows.
+    assert line(result, "CI044")["note"] == "missing: costs of the named models' runs"
+    assert line(result, "CI124")["verdict"] == NO_ESTIMATOR
+
+
+def test_every_claim_of_the_maze_paper_has_a_function_and_a_verdict(result: claims.ClaimsResult) -> None:
+    maze = result.table.filter(pl.col("paper") == "collaboration-gap")
+    assert maze.height == 31 and set(maze["verdict"]) <= {NEAR, FAR}
+    assert maze["function"].null_count() == 0
+    on = dict(maze.select("id", "data").iter_rows())
+    simulated = {"CG020", "CG021", "CG022", "CG023", "CG024", "CG027", "CG028", "CG029", "CG030"}
+    simulated |= {"CG031", "CG032", "CG033", "CG034", "CG040", "CG041", "CG042"}
+    assert {c for c, kind in on.items() if kind == "simulated"} == simulated
+
+
+def test_what_the_round_lacks_is_read_off_the_simulated_release_and_says_so(result: claims.ClaimsResult) -> None:
+    row = line(result, "CI028")  # taking over is not in the round
+    assert row["data"] == "simulated" and row["computed"] is not None
+    assert row["note"].endswith("on simulated_release: simulated, no reproduction")
+    assert line(result, "CI026")["data"] == "published"
+
+
+def test_the_simulated_mazes_give_what_the_statistics_say_of_them(result: claims.ClaimsResult) -> None:
+    data = datasets.simulated_mazes()
+    table = mediation(data, annotator="sim:annotator2", resamples=1000).table
+    effects = {row["effect"]: row for row in table.iter_rows(named=True)}
+    assert line(result, "CG031")["computed"] == pytest.approx(effects["a"]["estimate"])
+    assert line(result, "CG031")["tolerance"] == pytest.approx(2 * effects["a"]["se"])
+    assert line(result, "CG034")["computed"] == effects["synergy_b2"]["p"]
+    # Annotated outcomes by strategy, by polars alone.
+    notes = data.annotations.filter(
+        (pl.col("annotator") == "sim:annotator1") & (pl.col("feature") == "strategy_global") & (pl.col("repeat") == 0)
+    )
+    means = notes.join(data.runs, on="run_id").group_by("value").agg(pl.col("weighted_outcome").mean()).collect()
+    by_value = dict(means.iter_rows())
+    assert line(result, "CG021")["computed"] == pytest.approx(by_value[1.0])
+    assert line(result, "CG022")["computed"] == pytest.approx(by_value[0.0])
+
+
+def test_a_far_verdict_on_simulated_data_stands(result: claims.ClaimsResult) -> None:
+    # The second annotator of the simulation is a noisy copy of the first: the synergy does not replicate there.
+    row = line(result, "CG034")
+    assert row["computed"] > 0.05 and row["verdict"] == FAR
+
+
+def test_where_the_papers_contradict_themselves_is_computed_and_told(result: claims.ClaimsResult) -> None:
+    told = "\n".join(claims.inconsistencies()["where"])
+    # Tables 2 and 4 of the collaboration-gap paper: 0.1859 - 0.0290, and (0.2778 - 0.0421) / 0.1683.
+    for part in ("0.63 ± 0.09 and 0.68 ± 0.06", "0.56 ± 0.09 and 0.63 ± 0.07", "0.1569", "1.4 times"):
+        assert part in told
+    for part in ("[0.73, 0.81]", "[0.74, 0.80]", "[-0.1019, 0.0309]", "6 dimensions", "0.675"):
+        assert part in told
+    text = " ".join(claims.render(result).split())
+    assert all(" ".join(sentence.split()) in text for sentence in told.split("\n"))
 
 
 @pytest.mark.parametrize(
@@ -174,8 +229,10 @@ def test_simulated_data_are_called_simulated_in_every_line_about_runs() -> None:
     result = claims.ledger(datasets.hand_worked_round())
     assert result.data_kind == "simulated" and "[SIMULATED DATA]" in claims.render(result)
     about_runs = [c for c, e in claims.ESTIMATORS.items() if e.source == "runs"]
+    about_runs += [c for c, e in claims.ESTIMATORS.items() if e.source == "tasks"]
     kinds = {line(result, c)["data"] for c in about_runs}
     assert kinds == {"simulated", "not computable"}
+    assert "on hand" in line(result, "CI006")["note"] and line(result, "CI140")["verdict"] == NO_INPUT
     assert line(result, "CI017")["verdict"] == NO_INPUT
     assert "simulated data" in result._repr_html_()
 
@@ -183,6 +240,7 @@ def test_simulated_data_are_called_simulated_in_every_line_about_runs() -> None:
 def test_runs_of_ones_own_are_real_data() -> None:
     runs = datasets.published_round("2026-10-09").runs.collect()
     result = claims.ledger(runs.filter(pl.col("model") == "gpt-oss-120b"))
+    assert line(result, "CI080")["note"].startswith("missing: a study with its tasks")
     row = line(result, "CI016")
     assert (row["data"], round(row["computed"], 2)) == ("real", 22.71)
     assert line(result, "CI021")["note"].startswith("missing: handling_conflict of frontier models")
@@ -194,7 +252,7 @@ def test_runs_of_another_benchmark_leave_the_claims_about_teamwork_without_input
         schema_overrides={"dimension": pl.String},
     )
     result = claims.ledger(mazes)
-    about_runs = [c for c, e in claims.ESTIMATORS.items() if e.source == "runs"]
+    about_runs = [c for c, e in claims.ESTIMATORS.items() if e.source in ("runs", "tasks")]
     assert {line(result, c)["verdict"] for c in about_runs} == {NO_INPUT}
 
 
@@ -204,4 +262,8 @@ def test_the_text_has_every_claim_and_the_counts(result: claims.ClaimsResult) ->
     assert starts == result.table["id"].to_list()
     assert f"{result.counts[NO_ESTIMATOR]} no estimator yet" in text.splitlines()[0]
     assert max(map(len, text.splitlines())) < 145
+    assert "On simulated data nothing is reproduced" in text
+    by_paper = result.by_paper
+    assert by_paper["len"].sum() == 167
+    assert by_paper.filter(pl.col("on") == " (simulated)")["len"].sum() == (result.table["data"] == "simulated").sum()
     assert repr(result) == text

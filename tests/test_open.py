@@ -106,3 +106,14 @@ def test_a_url_without_a_study_is_one_clear_line():
 
 def test_an_opened_study_shows_a_run(studies):
     assert "weighted outcome" in cilab.open(studies / "one").show("a").text
+
+
+def test_a_data_set_that_was_saved_brings_its_own_models(tmp_path):
+    from cilab.datasets import simulated_release
+
+    made = simulated_release(scale=0.1)
+    made.save(tmp_path / "saved")
+    opened = cilab.open(tmp_path / "saved")
+    own = set(made.models.collect()["model"])
+    assert own <= set(opened.models.collect()["model"]) and opened.data_hash == made.data_hash
+    assert opened.sql("select count(*) from models where model = 'sim:F1'").item() == 1

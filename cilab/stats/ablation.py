@@ -41,7 +41,7 @@ class AblationResult(Result):
     factor: str
     base: float
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "ablation"
     title: ClassVar[str] = "Maze ablation"
 
     def display(self) -> pl.DataFrame:
@@ -182,7 +182,7 @@ class DistilledResult(Result):
     pairs: pl.DataFrame
     gaps: GapResult
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "distilled"
     title: ClassVar[str] = "Distilled against base models"
 
     def display(self) -> pl.DataFrame:

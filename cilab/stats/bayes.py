@@ -6,6 +6,7 @@ import `cilab.errors` and its own folder. Knows arrays only. A posterior comes w
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 #: What a posterior must meet (Vehtari et al., 2021): largest R-hat, least effective draws per chain, no divergence.
 MOST_R_HAT = 1.01
 LEAST_ESS_PER_CHAIN = 100
+#: Runs of a row in a dimension from which on they say more of its deviation than the prior does.
+_MANY_RUNS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ def row_task_model(trials: Trials) -> pymc.Model:
     trials : the observed cells. Dimensions of one task have no difficulty, and with one row or one dimension there
         is no deviation.
     """
-    import pymc as pm
+    with _quietly():
+        import pymc as pm
 
     n_rows, n_tasks = trials.runs.shape
     n_dims = len(trials.dimensions)
@@ -107,14 +111,27 @@ def row_task_model(trials: Trials) -> pymc.Model:
             sd_ability = pm.HalfNormal("sd_ability", WEAK)
             level = level + pm.ZeroSumNormal("ability", sigma=sd_ability, dims="row")[None, :]
         if n_rows > 1 and n_dims > 1:
-            sd = pm.HalfNormal("sd_deviation", 2.0)
-            level = level + pm.ZeroSumNormal("deviation", sigma=sd, n_zerosum_axes=2, dims=("dimension", "row"))
+            level = level + _deviation(pm, trials)
         level = pm.Deterministic("level", level, dims=("dimension", "row"))
         ease = _ease(pm, trials.dimensions, n_tasks)
         eta = level[of_task[tasks], rows] + ease[tasks]
         passes, runs = trials.passes[rows, tasks], trials.runs[rows, tasks]
         pm.Potential("likelihood", (passes * eta - runs * pm.math.log1pexp(eta)).sum())
     return model
+
+
+def _deviation(pm: Any, trials: Trials) -> Any:
+    """Deviations of rows in dimensions: as they are where the runs say much of each, else in units of their width.
+
+    With few runs a deviation follows its prior, and width and deviations together form a funnel that no sampler
+    likes; with many it is the other way round.
+    """
+    sd = pm.HalfNormal("sd_deviation", 2.0)
+    how = {"n_zerosum_axes": 2, "dims": ("dimension", "row")}
+    per_level = np.median([trials.runs[:, d].sum(axis=1) for d in trials.dimensions])
+    if per_level < _MANY_RUNS:
+        return sd * pm.ZeroSumNormal("deviation_in_widths", sigma=1.0, **how)
+    return pm.ZeroSumNormal("deviation", sigma=sd, **how)
 
 
 def _ease(pm: Any, dimensions: Sequence[slice], n_tasks: int) -> Any:
@@ -157,9 +174,10 @@ def sample(
         )
     import time
 
-    import nutpie
+    with _quietly():
+        import nutpie
 
-    compiled = nutpie.compile_pymc_model(row_task_model(trials))
+        compiled = nutpie.compile_pymc_model(row_task_model(trials))
     begin = time.perf_counter()
     inference = nutpie.sample(
         compiled, draws=draws, tune=tune, chains=chains, seed=seed, cores=cores, progress_bar=False
@@ -192,7 +210,8 @@ def diagnose(inference: arviz.InferenceData, *, tune: int, seconds: float = 0.0)
 
     A quantity that is constant by construction is passed over.
     """
-    import arviz as az
+    with _quietly():
+        import arviz as az
 
     posterior = inference.posterior
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -209,9 +228,12 @@ def diagnose(inference: arviz.InferenceData, *, tune: int, seconds: float = 0.0)
         problems.append(f"only {min(bulk, tail):.0f} effective draws, below {least}")
     if divergences:
         problems.append(f"{divergences} divergent transitions")
-    return Diagnostics(
-        r_hat, worst, bulk, tail, divergences, chains, draws, tune, round(seconds, 2), tuple(problems)
-    )
+    return Diagnostics(r_hat, worst, bulk, tail, divergences, chains, draws, tune, round(seconds, 2), tuple(problems))
+
+
+def _quietly() -> warnings.catch_warnings:
+    """What these packages say on import and compilation: of their own future, and a BLAS that nutpie does not use."""
+    return warnings.catch_warnings(action="ignore")
 
 
 def _extreme(values: Any, pick: Any) -> tuple[float, str]:

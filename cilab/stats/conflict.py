@@ -94,7 +94,7 @@ def conflict(
         `.table`, best overall score first: `model, effort, arm, others_pct` (mean of the other dimension scores),
         `conflict_pct, best_pct, held_firm_pct, gave_in_pct, no_deal_pct, asks_pct` (null without labels), `joint_pct,
         joint_gave_in_pct, joint_held_firm_pct, joint_none_as_0_pct` (a run without a deal counts as 0), `n_runs,
-        n_deals`.
+        n_deals`; each share also with `_lo_pct, _hi_pct` in place of `_pct`.
 
     Raises
     ------
@@ -116,14 +116,13 @@ def conflict(
     sums = _sums(g, runs)
     others, others_draws = _others(g, counts)
     known = {name: task_runs.shares_by_row(*pair, counts) for name, pair in sums.items()}
-    points, draws = task_runs.score_draws(g, counts)
-    order = np.argsort(-np.nan_to_num(bootstrap.overall_means(points), nan=-1.0), kind="stable")
+    order = np.argsort(-np.nan_to_num(bootstrap.overall_means(g.points()), nan=-1.0), kind="stable")
     asked = runs["asks"].null_count() == 0
     here = int(g.runs["used"].sum())
     return Conflict(
-        table=_table(g, known, others, sums)[order.tolist()],
+        table=_table(g, known, others, sums, ci_level)[order.tolist()],
         groups=_pooled(study, g, sums, counts, groups, ci_level),
-        correlations=_correlations(known, others, others_draws, asked, ci_level),
+        correlations=_correlations(g, known, others, others_draws, asked, ci_level),
         resamples=resamples,
         seed=seed,
         remarks=whole.notes + (() if asked else ("No labels in these data: who asks about needs is not known.",)),
@@ -132,7 +131,7 @@ def conflict(
             whole,
             runs.height,
             {
-                "of other dimensions or versions": here - runs.height,
+                "that are no conflict run of this version": here - runs.height,
                 task_runs.OTHER_ROWS: whole.n_used - here,
             },
         ),
@@ -202,11 +201,17 @@ def _others(g: Grid, counts: Array) -> tuple[Array, Array]:
 
 
 def _table(
-    g: Grid, known: Mapping[str, tuple[Array, Array]], others: Array, sums: Mapping[str, tuple[Array, Array]]
+    g: Grid,
+    known: Mapping[str, tuple[Array, Array]],
+    others: Array,
+    sums: Mapping[str, tuple[Array, Array]],
+    ci_level: float,
 ) -> pl.DataFrame:
     columns = [pl.Series("others_pct", 100 * others, dtype=pl.Float64)]
     for name in ("conflict", *_SHARES, *_JOINT):
         columns.append(pl.Series(f"{name}_pct", 100 * known[name][0], dtype=pl.Float64))
+        lo, hi = bootstrap.percentile_interval(known[name][1], ci_level)
+        columns += [pl.Series(f"{name}_{end}_pct", 100 * v, dtype=pl.Float64) for end, v in (("lo", lo), ("hi", hi))]
     n_runs, n_deals = sums["best"][1].sum(axis=1), sums["joint"][1].sum(axis=1)
     return g.rows.select(ROW).with_columns(
         *(c.fill_nan(None) for c in columns),
@@ -228,18 +233,21 @@ def _pooled(
         for name, (above, below) in sums.items():
             a, b = above[rows].sum(axis=0), below[rows].sum(axis=0)
             line = {"group": group, "quantity": name, "n": float(a.sum()), "n_of": int(b.sum())}
-            lines.append(line | task_runs.share(a, b, counts).percent("", ci_level))
+            found = task_runs.share(a, b, counts).percent("", ci_level)
+            if g.unknown_tasks and len(rows) > 1:  # a pooled share pairs rows by task
+                found |= {"lo_pct": None, "hi_pct": None}
+            lines.append(line | found)
     return pl.DataFrame(lines, infer_schema_length=None)
 
 
 def _correlations(
-    known: Mapping[str, tuple[Array, Array]], others: Array, others_draws: Array, asked: bool, ci_level: float
+    g: Grid, known: Mapping[str, tuple[Array, Array]], others: Array, others_draws: Array, asked: bool, ci_level: float
 ) -> pl.DataFrame:
     pairs = [(name, "other dimensions", others, others_draws) for name in ("conflict", *_SHARES, "joint")]
     pairs.append(("joint_none_as_0", "conflict", *known["conflict"]))
     lines = [
         {"quantity": name, "against": against}
-        | task_runs.correlation(known[name][0], y, known[name][1], draws, ci_level)
+        | task_runs.correlation(known[name][0], y, task_runs.paired(g, known[name][1]), draws, ci_level)
         for name, against, y, draws in pairs
         if name != "asks" or asked
     ]
@@ -292,7 +300,8 @@ def dimension_correlations(
     """Pearson correlation of every pair of dimension scores over models, and what one component explains.
 
     Rows at each model's default setting that have a score in every dimension. Intervals `lo, hi` resample tasks within
-    dimension, the same for every row; those that end in `_models` are Fisher's z.
+    dimension, the same for every row; those that end in `_models` are Fisher's z. Resampled tasks add noise to scores
+    whose correlation is high already, so `lo, hi` (and those of the components) lie low and may leave the point out.
 
     Returns
     -------
@@ -330,12 +339,14 @@ def dimension_correlations(
     tests = int((g.runs["used"] & (g.runs["version"] == g.version)).sum())
     share, share_draws, loadings = _components(points, draws)
     lo, hi = bootstrap.percentile_interval(share_draws, ci_level)
+    if g.unknown_tasks:
+        lo, hi = np.full_like(lo, np.nan), np.full_like(hi, np.nan)
     return DimensionCorrelations(
         table=_pairs(g, points, draws, ci_level),
         against_rest=_against_rest(g, points, draws, ci_level),
         components=pl.DataFrame(
             {"component": range(1, len(share) + 1), "variance_pct": 100 * share, "lo_pct": 100 * lo, "hi_pct": 100 * hi}
-        ),
+        ).fill_nan(None),
         loadings=pl.DataFrame({"dimension": g.dimensions, "loading": loadings}),
         rows=tuple(g.names),
         resamples=resamples,
@@ -359,7 +370,7 @@ def dimension_correlations(
 def _pairs(g: Grid, points: Array, draws: Array, ci_level: float) -> pl.DataFrame:
     lines = [
         {"dimension": g.dimensions[i], "other": g.dimensions[j]}
-        | task_runs.correlation(points[:, i], points[:, j], draws[i], draws[j], ci_level)
+        | task_runs.correlation(points[:, i], points[:, j], task_runs.paired(g, draws[i]), draws[j], ci_level)
         for i in range(len(g.dimensions))
         for j in range(i + 1, len(g.dimensions))
     ]
@@ -373,7 +384,10 @@ def _against_rest(g: Grid, points: Array, draws: Array, ci_level: float) -> pl.D
     for i, name in enumerate(g.dimensions):
         rest = [j for j in range(len(g.dimensions)) if j != i]
         y, y_draws = bootstrap.overall_means(points[:, rest]), draws[rest].mean(axis=0)
-        lines.append({"dimension": name} | task_runs.correlation(points[:, i], y, draws[i], y_draws, ci_level))
+        lines.append(
+            {"dimension": name}
+            | task_runs.correlation(points[:, i], y, task_runs.paired(g, draws[i]), y_draws, ci_level)
+        )
     return pl.DataFrame(lines, schema={"dimension": pl.String} | task_runs.CORRELATION_SCHEMA, orient="row")
 
 

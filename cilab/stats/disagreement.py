@@ -77,6 +77,7 @@ class OddsRatioResult(Result):
     replicates_lost: int
     dropped: Mapping[str, int]
 
+    figure = "odds_ratios"
     title = "Odds ratios"
 
     def display(self) -> pl.DataFrame:
@@ -365,6 +366,7 @@ class DisagreementResult(Result):
     homogeneous_difference: pl.DataFrame
     agreement: pl.DataFrame
 
+    figure = "disagreement"
     title = "Predictors of disagreement: odds ratios"
 
     def display(self) -> pl.DataFrame:

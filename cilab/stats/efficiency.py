@@ -79,7 +79,7 @@ class EfficiencyResult(Result):
     cap: pl.DataFrame
     statements: tuple[str, ...]
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "efficiency"
     title: ClassVar[str] = "Communication efficiency"
 
     def display(self) -> pl.DataFrame:

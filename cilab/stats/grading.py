@@ -73,7 +73,7 @@ class GradingResult(Result):
     raters: tuple[str, ...]
     repeated: tuple[str, ...] = ()
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "grading"
     title: ClassVar[str] = "Grader agreement"
 
     def display(self) -> pl.DataFrame:

@@ -97,6 +97,7 @@ class GroundingResult(Result):
     by_tier: pl.DataFrame
     agreement: pl.DataFrame
 
+    figure = "grounding"
     title = "Grounding and strategy"
 
     def display(self) -> pl.DataFrame:

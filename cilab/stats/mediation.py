@@ -114,6 +114,7 @@ class MediationResult(Result):
     point: Mapping[str, float]
     b_covariance: tuple[float, float, float]
 
+    figure = "mediation"
     title = "Mediation"
 
     @property

@@ -111,7 +111,7 @@ class PairsResult(Result):
     statements: tuple[str, ...]
     unit: str = "rollouts"
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "pairs"
     title: ClassVar[str] = "Ordered pairs"
 
     @property

@@ -73,7 +73,7 @@ class RelayResult(Result):
     contrasts: pl.DataFrame
     statements: tuple[str, ...]
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "relay"
     title: ClassVar[str] = "Relay inference"
 
     def display(self) -> pl.DataFrame:

@@ -264,9 +264,15 @@ def _any_simulated(rows: pl.DataFrame) -> bool:
 
 def _hash(rows: pl.DataFrame) -> str:
     """Hash of the rows' content; the order of rows and columns does not matter."""
-    plain = rows.select(pl.col(c).cast(pl.String, strict=False) for c in sorted(rows.columns))
+    plain = rows.select(_as_text(c, rows.schema[c]) for c in sorted(rows.columns))
     text = plain.sort(plain.columns, nulls_last=True).write_csv(null_value="\\N")
     return hashlib.blake2b(text.encode(), digest_size=15).hexdigest()
+
+
+def _as_text(column: str, dtype: pl.DataType) -> pl.Expr:
+    if isinstance(dtype, pl.List):
+        return pl.col(column).list.eval(pl.element().cast(pl.String)).list.join("\x1f")
+    return pl.col(column).cast(pl.String, strict=False)
 
 
 def _last(rows: pl.DataFrame) -> datetime | None:

@@ -236,9 +236,7 @@ def _newton_step(
     inverse = np.linalg.inv(of_level)
     solved = (inverse @ slope[:, :, None])[:, :, 0]
     of_ability = n_dims * level_prior + np.eye(n_rows) / WEAK**2 - level_prior @ inverse.sum(axis=0) @ level_prior
-    step_ability = np.linalg.solve(
-        of_ability, pull.sum(axis=0) - ability / WEAK**2 + level_prior @ solved.sum(axis=0)
-    )
+    step_ability = np.linalg.solve(of_ability, pull.sum(axis=0) - ability / WEAK**2 + level_prior @ solved.sum(axis=0))
     step_level = solved + inverse @ (level_prior @ step_ability)
     step_ease = slope_ease / of_task
     for d, tasks in enumerate(trials.dimensions):

@@ -19,7 +19,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import ROW, Grid
 from cilab.stats.hypothesis_tests import pearson
-from cilab.stats.result import Result, read_rows
+from cilab.stats.result import Result
 from cilab.stats.scores import default_rows, members
 
 #: Why a run of another effort or arm is left out where each model enters once.
@@ -83,8 +83,21 @@ def used_runs(study: Any, g: Grid, columns: Sequence[str] = (), version: str | N
     runs = runs.select("run_id", "r", "t", *ROW, "task_id", "dimension", "seed", score="value")
     if not columns:
         return runs
-    more = read_rows(study, ("run_id",), columns)[0].unique("run_id", keep="first")
-    return runs.join(more, on="run_id", how="left", maintain_order="left")
+    return runs.join(run_columns(study, columns), on="run_id", how="left", maintain_order="left")
+
+
+def run_columns(study: Any, columns: Sequence[str]) -> pl.DataFrame:
+    """`run_id` and columns of the runs table, one line per run; null where the table lacks a column.
+
+    Read apart from `read_rows`, which hashes what it reads: a hash of lists of evidence is of no use to anybody.
+    """
+    data = getattr(study, "runs", study)
+    if type(data).__module__.partition(".")[0] == "pandas":
+        data = pl.from_pandas(data[[c for c in ("run_id", *columns) if c in data.columns]])
+    lazy = data.lazy()
+    there = lazy.collect_schema().names()
+    gone = [pl.lit(None).alias(c) for c in columns if c not in there]
+    return lazy.with_columns(gone).select("run_id", *columns).unique("run_id", keep="first").collect()
 
 
 def counted(g: Grid, runs: pl.DataFrame, which: pl.Series | None = None) -> Array:
@@ -172,6 +185,11 @@ def score_draws(g: Grid, counts: Array, values: Array | None = None, used: Mask 
     with np.errstate(invalid="ignore", divide="ignore"):
         draws = [(counts[:, d] @ kept[:, d].T) / (counts[:, d] @ used[:, d].T.astype(float)) for d in g.slices]
     return points, np.array(draws)
+
+
+def paired(g: Grid, draws: Array) -> Array | None:
+    """`draws` of several rows, or None where task ids are places in published counts: such rows are not paired."""
+    return None if g.unknown_tasks else draws
 
 
 def correlation(

@@ -107,11 +107,12 @@ class Study:
         return (snapshot or _Snapshot.of(self.path)).source(name).lazy()
 
     def _models(self) -> pl.DataFrame:
-        if self.models_table is not None:
-            return self.models_table()
+        """The models that the study brings (`models.csv` in its folder), beside those of the registry."""
         from cilab import registry
 
-        return registry.models()
+        read, folder = self.models_table or registry.models, getattr(self, "path", None)
+        own = None if folder is None else folder / "models.csv"
+        return read(own) if own is not None and own.is_file() else read()
 
     @property
     def runs(self) -> pl.LazyFrame:

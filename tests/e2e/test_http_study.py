@@ -131,7 +131,7 @@ def fault_study(shell, url):
             "max_turns": TURNS,
         },
     ]
-    return write_study(shell, url, models, blocks, deadline_s=8, max_requests=2, limits=LIMITS)
+    return write_study(shell, url, models, blocks, deadline_s=12, max_requests=2, limits=LIMITS)
 
 
 def script(server):

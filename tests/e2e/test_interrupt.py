@@ -52,9 +52,9 @@ def answers(folder: Path, rows) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 def test_one_signal_lets_the_calls_in_flight_finish_and_keeps_them(what, shell, server, study, rows, whole, until):
-    server.latency_s = 2.0  # four at a time: the second wave is sent when the first is answered
+    server.latency_s = 3.0  # four at a time: the second wave is sent when the first is answered
     session = shell.start("run", study, "--out", "out", env=KEYS)
-    assert until(lambda: len(server.requests()) == 2 * CONCURRENCY, session)
+    assert until(lambda: len(server.requests()) >= 2 * CONCURRENCY, session)
     session.send(what)
     ended = session.wait()
     folder = shell.folder / "out"
@@ -74,7 +74,7 @@ def test_a_second_signal_gives_the_calls_in_flight_up_at_once(shell, server, stu
     never = 10 * 60.0
     server.script("talker", ["ok"] * CONCURRENCY + [Fault("ok", latency_s=never)], forever=True)
     session = shell.start("run", study, "--out", "out", env=KEYS)
-    assert until(lambda: len(server.requests()) == 2 * CONCURRENCY, session)
+    assert until(lambda: len(server.requests()) >= 2 * CONCURRENCY, session)
     session.send(signal.SIGINT)
     time.sleep(2.0)
     assert session.alive  # it waits for what is in flight

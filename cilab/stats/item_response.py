@@ -1,0 +1,193 @@
+"""A small item-response model: each row has an ability per dimension, each task a difficulty.
+
+May import numpy. Knows arrays only: no tables, no files. It estimates scores from a few tasks (`lite`) and draws new
+data (`power`); the fill-in of gated-out cells is another module's business.
+
+The model. logit E(value[r, t]) = mean[d] + level[r] + deviation[r, d] - difficulty[t] for a task t of dimension d, with
+independent normal priors of mean 0. A value between 0 and 1 (a mean over seeds, half a point) counts as a fractional
+Bernoulli outcome, one per cell whatever its number of seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Prior standard deviations in logits. Wide on purpose: estimating them from a dozen rows shrinks too much.
+SD_MEAN, SD_LEVEL, SD_DEVIATION, SD_DIFFICULTY = 3.0, 2.5, 0.8, 2.5
+#: A new row's prior covariance is this share of the one seen between the fitted rows, the rest is the model's own.
+#: Fitted abilities are shrunken, so what is seen is doubled, with a floor for a dimension in which nobody differs.
+_SHARE_SEEN, _INFLATE, _FLOOR = 0.8, 2.0, 0.3
+_STEPS, _LONGEST_STEP, _CLOSE = 50, 2.0, 1e-6
+
+
+def expit(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemResponse:
+    """A fitted model. R rows, T tasks, D dimensions.
+
+    Attributes
+    ----------
+    ability : logits, mean of the dimension included, shape (R, D).
+    difficulty : logits, shape (T,).
+    dimension : number of each task's dimension, shape (T,).
+    slices : the tasks of each dimension.
+    share_scored : share of the rows that have a value of the task, shape (T,).
+    prior_mean, prior_cov : of a new row's abilities, shapes (D,) and (D, D).
+    """
+
+    ability: Array
+    difficulty: Array
+    dimension: NDArray[np.int64]
+    slices: tuple[slice, ...]
+    share_scored: Array
+    prior_mean: Array
+    prior_cov: Array
+
+    def expected(self, ability: Array | None = None) -> Array:
+        """Expected values, shape (rows, T), of the fitted rows or of rows with these abilities."""
+        a = self.ability if ability is None else ability
+        return expit(a[:, self.dimension] - self.difficulty)
+
+
+def fit_item_response(values: Array, slices: Sequence[slice]) -> ItemResponse:
+    """The mode of the posterior, by Newton's method on all parameters at once.
+
+    Parameters
+    ----------
+    values : fractions, shape (R, T); NaN where a row has no value.
+    slices : the tasks of each dimension, in order, together all T.
+    """
+    n_rows, n_tasks = values.shape
+    n_dims = len(slices)
+    dim = np.repeat(np.arange(n_dims), [s.stop - s.start for s in slices])
+    there = ~np.isnan(values)
+    y = np.where(there, values, 0.0)
+    sd = np.repeat([SD_MEAN, SD_LEVEL, SD_DEVIATION, SD_DIFFICULTY], [n_dims, n_rows, n_rows * n_dims, n_tasks])
+    precision = 1.0 / sd**2
+    x = np.zeros(len(sd))
+    ability = np.zeros((n_rows, n_dims))
+    for _ in range(_STEPS):
+        p = expit(ability[:, dim] - x[-n_tasks:])
+        gradient = _gradient(np.where(there, y - p, 0.0), slices) - precision * x
+        information = _information(np.where(there, p * (1 - p), 0.0), slices, dim)
+        information[np.diag_indices(len(x))] += precision
+        step = np.linalg.solve(information, gradient)
+        x = x + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+        ability = _abilities(x, n_rows, n_dims)
+        if np.abs(step).max() < _CLOSE:
+            break
+    return ItemResponse(
+        ability=ability,
+        difficulty=x[-n_tasks:].copy(),
+        dimension=dim,
+        slices=tuple(slices),
+        share_scored=there.mean(axis=0),
+        prior_mean=ability.mean(axis=0),
+        prior_cov=_prior_cov(ability),
+    )
+
+
+def _abilities(x: Array, n_rows: int, n_dims: int) -> Array:
+    level = x[n_dims : n_dims + n_rows]
+    deviation = x[n_dims + n_rows : n_dims + n_rows * (1 + n_dims)].reshape(n_rows, n_dims)
+    return x[:n_dims] + level[:, None] + deviation
+
+
+def _by_dimension(cells: Array, slices: Sequence[slice]) -> Array:
+    """Sums over the tasks of each dimension, shape (R, D)."""
+    return np.stack([cells[:, s].sum(axis=1) for s in slices], axis=1)
+
+
+def _gradient(residual: Array, slices: Sequence[slice]) -> Array:
+    sums = _by_dimension(residual, slices)
+    return np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel(), -residual.sum(axis=0)])
+
+
+def _information(weight: Array, slices: Sequence[slice], dim: NDArray[np.int64]) -> Array:
+    """Minus the second derivatives of the likelihood, for parameters mean, level, deviation, difficulty."""
+    n_rows, n_tasks = weight.shape
+    n_dims = len(slices)
+    sums = _by_dimension(weight, slices)
+    total = n_dims + n_rows * (1 + n_dims) + n_tasks
+    mean, level = np.arange(n_dims), n_dims + np.arange(n_rows)
+    cell = (n_dims + n_rows + np.arange(n_rows * n_dims)).reshape(n_rows, n_dims)
+    task = total - n_tasks + np.arange(n_tasks)
+    h = np.zeros((total, total))
+    h[np.ix_(mean, level)] = sums.T
+    h[mean[None, :], cell] = sums
+    h[level[:, None], cell] = sums
+    h[mean[dim], task] = -weight.sum(axis=0)
+    h[np.ix_(level, task)] = -weight
+    h[cell[:, dim], task[None, :]] = -weight
+    h += h.T
+    diagonal = np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel(), weight.sum(axis=0)])
+    h[np.diag_indices(total)] = diagonal
+    return h
+
+
+def _prior_cov(ability: Array) -> Array:
+    n_rows, n_dims = ability.shape
+    own = SD_LEVEL**2 + SD_DEVIATION**2 * np.eye(n_dims)
+    if n_rows < 3:
+        return own
+    seen = _INFLATE * np.atleast_2d(np.cov(ability, rowvar=False)) + _FLOOR * np.eye(n_dims)
+    return _SHARE_SEEN * seen + (1 - _SHARE_SEEN) * own
+
+
+def estimate_abilities(model: ItemResponse, values: Array) -> Array:
+    """Abilities of new rows from the values that they have; shape (rows, D), logits.
+
+    Parameters
+    ----------
+    values : fractions, shape (rows, T); NaN where there is none, which is most of them.
+    """
+    tasks = np.flatnonzero(~np.isnan(values).all(axis=0))
+    design = np.zeros((len(tasks), len(model.slices)))
+    design[np.arange(len(tasks)), model.dimension[tasks]] = 1.0
+    there = ~np.isnan(values[:, tasks])
+    y = np.where(there, values[:, tasks], 0.0)
+    precision = np.linalg.inv(model.prior_cov)
+    a = np.tile(model.prior_mean, (len(values), 1))
+    for _ in range(_STEPS):
+        p = expit(a @ design.T - model.difficulty[tasks])
+        gradient = np.where(there, y - p, 0.0) @ design - (a - model.prior_mean) @ precision
+        # Tasks of different dimensions share no ability, so the likelihood's part is diagonal.
+        weight = np.where(there, p * (1 - p), 0.0) @ design
+        step = np.linalg.solve(precision + weight[:, :, None] * np.eye(design.shape[1]), gradient[..., None])[..., 0]
+        a = a + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+        if np.abs(step).max() < _CLOSE:
+            break
+    return a
+
+
+def estimate_scores(model: ItemResponse, values: Array, chosen: NDArray[np.int64]) -> Array:
+    """Estimated dimension scores of new rows from their values on the chosen tasks; fractions, shape (rows, D).
+
+    What was seen stands as it was seen; a chosen task without a value did not pass the row's gate and does not count;
+    every other task counts with its expected value, weighted by the share of the fitted rows that solve it alone.
+
+    Parameters
+    ----------
+    values : fractions, shape (rows, T); only those of the chosen tasks are looked at.
+    chosen : places of the chosen tasks.
+    """
+    seen = np.full_like(values, np.nan)
+    seen[:, chosen] = values[:, chosen]
+    expected = model.expected(estimate_abilities(model, seen))
+    weight = np.tile(model.share_scored, (len(values), 1))
+    there = ~np.isnan(seen[:, chosen])
+    weight[:, chosen] = there
+    expected[:, chosen] = np.where(there, seen[:, chosen], 0.0)
+    total = _by_dimension(weight, model.slices)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return _by_dimension(weight * expected, model.slices) / total

@@ -1,0 +1,355 @@
+"""Failure modes and noticing: runs sorted by hand, the simulated release's known modes, and rules of one's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from cilab import datasets
+from cilab.errors import TableError
+from cilab.stats.failures import (
+    NO_RULE,
+    RULES,
+    FailureRule,
+    failures,
+    labelled,
+    noticed,
+    rules_with,
+    shows,
+    sort_failures,
+)
+from cilab.stats.task_runs import shares
+
+#: The simulator's names of modes (cilab.datasets._release_plan.MODES) and the rules that should find them.
+TRUE_MODES = {
+    "missed": {
+        "missed a teammate's feelings",
+        "never asked for the hidden fact",
+        "ignored work nobody owned",
+        "never objected to the push",
+    },
+    "did_it_anyway": {"objected, then did it anyway"},
+    "not_to_who_can_act": {"raised it, not with anyone who can act"},
+    "never_fixed": {"raised it, never fixed it"},
+    "took_worse_deal": {"took a worse deal"},
+    "held_firm": {"held firm, missed the best deal"},
+    "no_rule": {NO_RULE},
+}
+
+
+def run(model, task, version, score, seed=0, **more) -> dict:
+    row = {
+        "study": "s",
+        "benchmark": "teamwork",
+        "task_id": task,
+        "dimension": task.partition(":")[0],
+        "version": version,
+        "model": model,
+        "effort": None,
+        "seed": seed,
+        "status": "ok",
+        "score": score,
+        "evidence": [],
+        "outcome": None,
+    } | more
+    return {"run_id": f"{model}|{task}|{version}|{seed}"} | row
+
+
+def frame(rows) -> pl.DataFrame:
+    kinds = {"score": pl.Float64, "effort": pl.String, "outcome": pl.String, "evidence": pl.List(pl.String)}
+    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=kinds)
+
+
+def hand_made() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Model a fails once in every way, on a task each; model b passes all but one."""
+    cases = [
+        # task, score, evidence, outcome, label flagged as noticed
+        ("handling_conflict:1", 0.0, ["accepted_offer"], "gave_in", True),
+        ("handling_conflict:2", 0.5, [], "held_firm", False),
+        ("emotional_intelligence:1", 0.0, [], "failed", False),
+        ("sharing_information:1", 0.0, [], "failed", False),
+        ("taking_initiative:1", 0.0, [], "failed", False),
+        ("reporting_misconduct:1", 0.0, [], "failed", False),
+        ("taking_over:1", 0.0, ["did_pushed_thing"], "failed", True),
+        ("taking_over:2", 0.0, ["raised_problem"], "failed", False),  # noticed by the check alone
+        ("taking_over:3", 0.0, ["raised_problem", "told_accountable", "problem_remains"], "failed", True),
+        ("reporting_misconduct:2", 0.0, [], "failed", True),  # noticed, and nothing more is known
+    ]
+    rows, labels = [], []
+    for task, score, evidence, outcome, seen in cases:
+        rows += [run(m, task, "alone", 1.0) for m in "ab"]
+        rows.append(run("a", task, "test", score, evidence=evidence, outcome=outcome))
+        first = task == cases[0][0]
+        rows.append(run("b", task, "test", 0.0 if first else 1.0, evidence=evidence if first else []))
+        labels.append({"run_id": rows[-2]["run_id"], "label": "objects" if seen else "other", "noticed": seen})
+        labels.append({"run_id": rows[-1]["run_id"], "label": "other", "noticed": False})
+    extra = {"index": 1, "rater": "final", "gives_way": False}
+    return frame(rows), pl.DataFrame([row | extra for row in labels])
+
+
+@pytest.fixture(scope="module")
+def release():
+    return datasets.simulated_release()
+
+
+@pytest.fixture(scope="module")
+def sorted_release(release):
+    return failures(release, resamples=200)
+
+
+# -- by hand -----------------------------------------------------------------------------------------------
+
+
+def test_each_way_to_fail_goes_to_its_own_mode_of_table_11() -> None:
+    runs, labels = hand_made()
+    result = failures(runs, labels=labels, resamples=50)
+    of_a = dict(result.runs.filter(pl.col("model") == "a").select("task_id", "mode").iter_rows())
+    assert of_a == {
+        "handling_conflict:1": "took a worse deal",
+        "handling_conflict:2": "held firm, missed the best deal",
+        "emotional_intelligence:1": "missed a teammate's feelings",
+        "sharing_information:1": "never asked for the hidden fact",
+        "taking_initiative:1": "ignored work nobody owned",
+        "reporting_misconduct:1": "never objected to the push",
+        "taking_over:1": "objected, then did it anyway",
+        "taking_over:2": "raised it, not with anyone who can act",
+        "taking_over:3": "raised it, never fixed it",
+        "reporting_misconduct:2": NO_RULE,
+    }
+    assert (result.n_used, result.n_left_out) == (11, {"that did not fail": 9, "of other versions": 20})
+
+
+def test_shares_are_of_failed_runs_and_of_all_tests() -> None:
+    runs, labels = hand_made()
+    table = failures(runs, labels=labels, resamples=50).table
+    worse = table.filter((pl.col("mode") == "took a worse deal") & pl.col("by").is_in(["all", "model"]))
+    found = {r["name"]: (r["n"], r["n_failed"], r["n_tests"], r["share_pct"]) for r in worse.iter_rows(named=True)}
+    assert found == {"all": (2, 11, 20, pytest.approx(200 / 11)), "a": (1, 10, 10, 10.0), "b": (1, 1, 10, 100.0)}
+    assert worse["of_tests_share_pct"].to_list() == [10.0, 10.0, 10.0]
+
+
+def test_noticed_by_label_and_noticed_by_the_check_are_two_definitions() -> None:
+    runs, labels = hand_made()
+    by_label = noticed(runs, labels=labels, resamples=50).table.row(0, named=True)
+    assert (by_label["n"], by_label["n_failed"]) == (4, 11)  # conflict 1, over 1 and 3, misconduct 2 of model a
+    both = failures(runs, labels=labels, resamples=50).runs
+    assert both["noticed"].sum() == 5  # and taking_over:2, which the check alone shows
+    assert both.filter(pl.col("noticed") & ~pl.col("noticed_by_label"))["task_id"].to_list() == ["taking_over:2"]
+
+
+def test_flags_on_label_definitions_can_be_replaced() -> None:
+    runs, labels = hand_made()
+    flags = {"taking_over": ["objects", "other"]}
+    result = noticed(runs, labels=labels, noticed_labels=flags, resamples=50)
+    assert result.table.row(0, named=True)["n"] == 3  # the three failed takeovers, whatever their label
+    with pytest.raises(TableError, match="no dimension 'taking_ovr'"):
+        noticed(runs, labels=labels, noticed_labels={"taking_ovr": ["objects"]})
+    with pytest.raises(TableError, match="give a list of labels"):
+        noticed(runs, labels=labels, noticed_labels={"taking_over": "objects"})
+
+
+def test_a_row_at_high_effort_does_not_enter_and_is_counted() -> None:
+    runs, labels = hand_made()
+    high = runs.with_columns(effort=pl.lit("high"), run_id=pl.col("run_id") + "|high")
+    result = failures(pl.concat([runs, high]), labels=labels, resamples=50)
+    assert result.n_used == 11
+    assert result.n_left_out["of rows not at a model's default setting"] == 40
+    assert result.n_used + sum(result.n_left_out.values()) == 80
+
+
+def test_pandas_gives_the_same_as_polars() -> None:
+    runs, labels = hand_made()
+    one = failures(runs, labels=labels, resamples=50).table
+    two = failures(runs.to_pandas(), labels=labels.to_pandas(), resamples=50).table
+    assert_frame_equal(one, two)
+
+
+# -- rules -------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_of_ones_own_is_added_replaces_or_comes_first() -> None:
+    runs, labels = hand_made()
+    mine = FailureRule(
+        "accused without cause", "stopped short", labelled("objects") & (pl.col("evidence").list.len() == 0)
+    )
+    added = failures(runs, labels=labels, rules=rules_with(mine), resamples=50)
+    assert added.runs.filter(pl.col("task_id") == "reporting_misconduct:2")["mode"].to_list() == [mine.name]
+    assert added.table.filter((pl.col("mode") == NO_RULE) & (pl.col("by") == "all"))["n"].item() == 0
+    never = FailureRule("took a worse deal", "gave in", shows("over_reach"))
+    assert [r.name for r in rules_with(never)] == [r.name for r in RULES]
+    left = failures(runs, labels=labels, rules=rules_with(never), resamples=50).runs
+    assert left.filter(pl.col("task_id") == "handling_conflict:1")["mode"].to_list() == [NO_RULE, NO_RULE]
+    everything = FailureRule("any", "any", pl.col("score") < 1)
+    first = failures(runs, labels=labels, rules=rules_with(everything, first=True), resamples=50)
+    assert set(first.runs["mode"]) == {"any"}
+    assert "fit more than one rule" in " ".join(first.notes())
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (FailureRule("x", "s", pl.col("nothing") == 1), "rule 'x' cannot be evaluated"),
+        (FailureRule("x", "s", pl.col("score")), "rule 'x' gives Float64"),
+        (FailureRule(NO_RULE, "s", pl.col("noticed")), "is taken"),
+        (FailureRule("x", "s", pl.col("evidence") + 1), "rule 'x'"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_is_named(rule, message) -> None:
+    runs, labels = hand_made()
+    with pytest.raises(TableError, match=message):
+        failures(runs, labels=labels, rules=[*RULES, rule])
+
+
+def test_two_rules_of_one_name_and_unknown_evidence_are_refused() -> None:
+    runs, labels = hand_made()
+    with pytest.raises(TableError, match="'took a worse deal' is taken"):
+        failures(runs, labels=labels, rules=[*RULES, RULES[0]])
+    with pytest.raises(TableError, match=r"no evidence is called 'acepted_offer'.*accepted_offer"):
+        shows("acepted_offer")
+
+
+# -- the simulated release -----------------------------------------------------------------------------------
+
+
+def test_every_failed_run_of_the_simulated_release_gets_its_true_mode(release, sorted_release) -> None:
+    runs = sorted_release.runs.join(release.truth["failure_modes"], on="run_id", how="left", suffix="_true")
+    assert runs["mode_true"].null_count() == 0
+    wrong = [r for r in runs.iter_rows(named=True) if r["mode"] not in TRUE_MODES[r["mode_true"]]]
+    assert wrong == []
+    assert (runs["noticed_by_label"] == runs["noticed_by_label_true"]).all()
+    n_true = release.truth["failure_modes"].join(
+        release.runs.filter(pl.col("effort") == "default").collect(), on="run_id", how="semi"
+    )
+    # The grid leaves out a task that was refused in another run; all other failed runs are here.
+    refused = sorted_release.n_left_out["of tasks refused in another run"]
+    assert n_true.height - refused <= sorted_release.n_used <= n_true.height
+
+
+def test_modes_and_the_two_of_no_rule_add_up_to_all_failed_runs(sorted_release) -> None:
+    for part in ("by", "name"):
+        assert sorted_release.table[part].null_count() == 0
+    sums = sorted_release.table.group_by("by", "name").agg(pl.col("n").sum(), pl.col("n_failed").first())
+    assert (sums["n"] == sums["n_failed"]).all()
+    stages = sorted_release.stages.filter(pl.col("by") == "all")
+    assert stages["n"].sum() == sorted_release.n_used
+    assert stages["share_pct"].sum() == pytest.approx(100)
+    assert sorted_release.table.filter((pl.col("by") == "all") & (pl.col("mode") == NO_RULE))["n"].item() == 2  # CI071
+
+
+def test_noticing_recovers_the_shares_of_the_simulator_and_comes_near_the_papers(release) -> None:
+    result = noticed(release, resamples=500)
+    truth = release.truth["failure_modes"].join(
+        release.runs.select("run_id", "dimension", "effort").collect(), on="run_id"
+    )
+    kept = truth.filter(pl.col("effort") == "default").group_by("dimension").agg(pl.col("noticed_by_label").mean())
+    by_dimension = result.table.filter(pl.col("by") == "dimension").join(kept, left_on="name", right_on="dimension")
+    assert by_dimension.height == 8
+    assert np.allclose(by_dimension["share_pct"] / 100, by_dimension["noticed_by_label"], atol=0.01)
+    overall = result.table.row(0, named=True)
+    assert abs(overall["share_pct"] - 45) < 4  # CI061; the simulator is fitted to it
+    assert overall["lo_pct"] < overall["share_pct"] < overall["hi_pct"]
+    frontier = result.table.filter(pl.col("name") == "frontier").row(0, named=True)
+    assert abs(frontier["share_pct"] - 62) < 6  # CI064
+    first = result.correlations.row(0, named=True)
+    assert first["n_rows"] == 18 and abs(first["r"] - 0.78) < 0.12  # CI066
+    assert first["lo_models"] < first["r"] < first["hi_models"]
+    assert result.correlations.filter(pl.col("score") == "overall").height == 9
+    flags = result.labels.select("label", "noticed").unique()
+    assert dict(flags.iter_rows())["pushes_back"] is True
+
+
+def test_other_raters_can_be_asked_and_an_unknown_one_is_named(release) -> None:
+    referee = noticed(release, rater="referee", resamples=20).table.row(0, named=True)
+    anybody = noticed(release, rater=None, resamples=20).table.row(0, named=True)
+    final = noticed(release, resamples=20).table.row(0, named=True)
+    assert anybody["n"] > max(referee["n"], final["n"])
+    with pytest.raises(TableError, match=r"no rater 'refere'.*referee"):
+        noticed(release, rater="refere")
+
+
+def test_pooled_shares_and_their_intervals_are_those_of_a_plain_loop() -> None:
+    rng = np.random.default_rng(4)
+    below = rng.integers(0, 4, (3, 20)).astype(float)
+    above = np.floor(below * rng.random((3, 20)))
+    counts = np.array([np.bincount(rng.integers(0, 20, 20), minlength=20) for _ in range(400)]).astype(float)
+    for a, b, got in zip(above, below, shares(above, below, counts), strict=True):
+        plain = [(a * c).sum() / (b * c).sum() for c in counts]
+        assert got.point == pytest.approx(a.sum() / b.sum())
+        found = got.percent()
+        assert found["lo_pct"] == pytest.approx(100 * np.quantile(plain, 0.025))
+        assert found["hi_pct"] == pytest.approx(100 * np.quantile(plain, 0.975))
+    sure = shares(below[:1], below[:1], counts)[0].percent()
+    assert (sure["lo_pct"], sure["share_pct"], sure["hi_pct"]) == (100, 100, 100)  # a constant has no width
+
+
+# -- properties and bad input --------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_whatever_the_evidence_each_failed_run_has_one_mode_and_the_order_of_rows_is_no_matter(seed) -> None:
+    rng = np.random.default_rng(seed)
+    from cilab.tables import DIMENSIONS, EVIDENCE
+
+    n = 30
+    failed = pl.DataFrame(
+        {
+            "dimension": rng.choice(DIMENSIONS, n).tolist(),
+            "score": rng.choice([0.0, 0.5], n),
+            "outcome": rng.choice(["failed", "gave_in", "held_firm"], n).tolist(),
+            "evidence": [rng.choice(EVIDENCE, rng.integers(0, 4), replace=False).tolist() for _ in range(n)],
+            "noticed": rng.random(n) < 0.5,
+            "at": range(n),
+        },
+        schema_overrides={"evidence": pl.List(pl.String)},
+    )
+    out = sort_failures(failed)
+    assert out["mode"].null_count() == 0
+    assert set(out["mode"]) <= {*(r.name for r in RULES), NO_RULE}
+    assert ((out["mode"] == NO_RULE) == (out["n_rules"] == 0)).all()
+    shuffled = sort_failures(failed.sample(fraction=1, shuffle=True, seed=seed)).sort("at")
+    assert_frame_equal(out, shuffled)
+
+
+def test_permuting_runs_leaves_shares_exactly(release, sorted_release) -> None:
+    tables = {name: df.sample(fraction=1, shuffle=True, seed=1) for name, df in release.tables.items()}
+    again = failures(datasets.dataset.Dataset("x", tables, simulated=True, kind="simulated"), resamples=200)
+    assert_frame_equal(again.table, sorted_release.table)
+
+
+def test_missing_labels_flags_and_columns_are_named() -> None:
+    runs, labels = hand_made()
+    with pytest.raises(TableError, match="labels: none in this study"):
+        failures(runs)
+    with pytest.raises(TableError, match="no label says whether it counts as noticed"):
+        failures(runs, labels=labels.with_columns(noticed=pl.lit(None, dtype=pl.Boolean)))
+    with pytest.raises(TableError, match="labels: missing column label"):
+        failures(runs, labels=labels.drop("label"))
+    with pytest.raises(TableError, match="labels must be a polars or pandas DataFrame, not list"):
+        failures(runs, labels=[1])
+    with pytest.raises(TableError, match="resamples is 3"):
+        failures(runs, labels=labels, resamples=3)
+    with pytest.raises(TableError, match="no model has a row at its default setting"):
+        twice = [runs.with_columns(effort=pl.lit(e), run_id=pl.col("run_id") + e) for e in ("low", "high")]
+        failures(pl.concat(twice), labels=labels)
+
+
+def test_a_failed_run_without_a_label_counts_as_not_noticed_and_is_reported() -> None:
+    runs, labels = hand_made()
+    result = failures(runs, labels=labels.filter(pl.col("run_id") != "a|taking_over:1|test|0"), resamples=50)
+    assert (
+        result.runs.filter(pl.col("run_id") == "a|taking_over:1|test|0")["mode"].item() == "never objected to the push"
+    )
+    assert "1 failed runs have no label" in " ".join(result.notes())
+
+
+def test_with_no_failure_at_all_shares_are_null_and_nothing_breaks() -> None:
+    runs, labels = hand_made()
+    passed = runs.with_columns(score=pl.lit(1.0))
+    result = failures(passed, labels=labels, resamples=50)
+    assert result.n_used == 0 and result.table["share_pct"].null_count() == result.table.height
+    assert noticed(passed, labels=labels, resamples=50).table["n_failed"].sum() == 0
