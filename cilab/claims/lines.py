@@ -283,8 +283,8 @@ def render(result: ClaimsResult, width: int = 118) -> str:
 
 
 _SIMULATED = (
-    "On simulated data nothing is reproduced: the simulations are fitted to numbers that the papers print, and near says "
-    "only that the estimator finds such a number again."
+    "On simulated data nothing is reproduced: the simulations are fitted to numbers that the papers print, and near "
+    "says only that the estimator finds such a number again."
 )
 _TOLERANCES = (
     "Tolerances: half a unit of the last printed digit for what follows from printed numbers; on other runs 5 points "
