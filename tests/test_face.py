@@ -21,6 +21,6 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_the_face_loads_nothing_heavy():
-    heavy = "{'polars', 'pandas', 'litellm', 'pymc', 'statsmodels', 'matplotlib', 'scipy', 'duckdb', 'pyarrow', 'typer'}"
-    code = f"import sys, cilab; print(sorted({heavy} & set(sys.modules)))"
+    heavy = {"polars", "pandas", "litellm", "pymc", "statsmodels", "matplotlib", "scipy", "duckdb", "pyarrow", "typer"}
+    code = f"import sys, cilab; print(sorted({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
