@@ -38,6 +38,7 @@ _ESTIMATORS = {
     "efficiency": "efficiency",
     "effort": "economy",
     "failures": "failures",
+    "fill_in": "fill_in",
     "gap": "gap",
     "grader_agreement": "grading",
     "grounding": "grounding",
@@ -50,6 +51,7 @@ _ESTIMATORS = {
     "mediation": "mediation",
     "noticed": "failures",
     "pairs": "pairs",
+    "pairwise": "pairwise",
     "pareto": "economy",
     "people": "people",
     "power": "power",
@@ -58,6 +60,7 @@ _ESTIMATORS = {
     "sources": "items",
     "takeover": "takeover",
     "validity": "validity",
+    "weighting": "weighting",
 }
 _VERBS = ("annotate", "forecast", "open", "query", "regrade", "report", "run_study", "status")
 __all__ = sorted([*_VERBS, *_ESTIMATORS])

@@ -134,19 +134,19 @@ def load(data: str | os.PathLike[str]) -> Any:
     Returns
     -------
     Dataset or Study
-        Both have `.runs`, `.name`, `.data_hash`, `.simulated` and `.last_finished_at`.
+        Both have `.runs`, `.name`, `.data_hash`, `.simulated` and `.last_finished_at`. (`.show` comes with
+        `cilab.open` only.)
 
     Raises
     ------
     StoreError
         `data` is neither.
     """
-    import cilab
-    from cilab import datasets
+    from cilab import datasets, registry, store
 
     if data in DATA_SETS:
         return getattr(datasets, str(data))()
-    return cilab.open(data)
+    return store.open_study(data, registry.models)
 
 
 class Header:

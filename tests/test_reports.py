@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
 
 import cilab
-from cilab import paths, reports, store, tables
+from cilab import datasets, paths, reports, store, tables
 from cilab.errors import ReportError
 from cilab.reports import RenderedReport
 
@@ -216,11 +216,43 @@ def test_the_notebook_is_committed_without_outputs_and_with_one_parameters_cell(
     assert reports.list_reports()["maze_gap"] == "The collaboration gap"
 
 
+# -- what the data parameter takes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["published_round", "hand_worked_round"])
+def test_a_data_set_is_loaded_by_name(name: str) -> None:
+    assert reports.load(name).data_hash == getattr(datasets, name)().data_hash
+
+
+def test_every_data_set_that_a_notebook_may_name_exists() -> None:
+    assert all(callable(getattr(datasets, name)) for name in reports.DATA_SETS)
+
+
+def test_anything_else_is_opened_as_a_study(tmp_path: Path) -> None:
+    write_study(tmp_path / "mine", ("sim/strong",))
+    assert reports.load(tmp_path / "mine").runs.collect().height == 9
+
+
+@pytest.mark.parametrize("data", ["simulated_mazes", Path("simulated_mazes")])
+def test_the_name_of_a_data_set_goes_to_the_notebook_as_it_is(
+    data: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert reports._data(data, tmp_path / "reports") == "simulated_mazes"
+    (tmp_path / "simulated_mazes").mkdir()  # a folder of that name is what is meant
+    assert reports._data(data, tmp_path / "reports") == "../simulated_mazes"
+
+
+def test_a_misspelt_data_set_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"simulated_maze: no such folder of data\. Did you mean simulated_mazes"):
+        reports.render("maze_gap", data="simulated_maze", out=tmp_path / "r", figures=tmp_path / "f")
+
+
 # -- what a user can get wrong ------------------------------------------------------------------------
 
 
 def test_an_unknown_report_and_an_unknown_parameter_are_refused_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"no report named 'maze_gpa'\. Did you mean maze_gap\?"):
+    with pytest.raises(ReportError, match=r"no report named 'maze_gpa'\. Did you mean maze_gap[,?]"):
         reports.render("maze_gpa", out=tmp_path / "r")
     with pytest.raises(ReportError, match=r"no parameter 'ci_levle'\. Did you mean ci_level\?"):
         reports.render("maze_gap", params={"ci_levle": 0.9}, out=tmp_path / "r", figures=tmp_path / "f")

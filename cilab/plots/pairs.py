@@ -40,16 +40,18 @@ def pairs(result: PairsResult, *, ax: Axes | None = None, agents: Sequence[str] 
     Raises
     ------
     FigureError
-        `result` is not a PairsResult, or an agent is not in it.
+        `result` is not a PairsResult, an agent is not in it, or no pair of the agents has a mean.
     """
     style.require(result, PairsResult, "pairs")
     shown = _agents(result, agents)
     cells = {(r["starter"], r["follower"]): r for r in result.table.iter_rows(named=True) if r["mean"] is not None}
+    if not any((a, b) in cells for a in shown for b in shown):
+        raise style.FigureError("nothing to draw: none of these agents has a scored rollout with another of them")
     with style.context():
         own = ax is None
         if ax is None:
             side = _CELL_INCHES * max(len(shown), 5)
-            fig, ax = style.new_figure(style.PAGE_WIDTH, min(side + 1.6, 7.6))
+            fig, ax = style.new_figure(style.PAGE_WIDTH, min(side + 1.6 + 0.04 * max(map(len, shown)), 7.6))
         _draw_cells(ax, result, shown, cells)
         _draw_frame(ax, shown)
         style.mark_simulated(ax, result, shown, y=8)
@@ -87,7 +89,7 @@ def _draw_cells(ax: Axes, result: PairsResult, shown: Sequence[str], cells: dict
             ax.text(j, i, text, ha="center", va="center", fontsize=size, color=color, linespacing=1.1, gid="cell")
             if cell["homogeneous"]:
                 ax.add_patch(_frame_of(i, j))
-    label = OUTCOMES[result.parameters["outcome"]]
+    label = OUTCOMES[result.parameters["outcome"]].replace(" (", "\n(")
     ax.get_figure().colorbar(image, ax=ax, label=label, fraction=0.04, pad=0.02).outline.set_linewidth(0.5)
 
 

@@ -48,8 +48,12 @@ SETTING_MARKS = {
 
 def context() -> Any:
     """Context manager with matplotlib's defaults and, on top, the style file; the reader's own settings wait."""
+    import matplotlib.pyplot as plt
     import matplotlib.style
 
+    # Loads the backend. A notebook's turns interactive mode on when it is loaded; inside the context that would be
+    # undone at the end, and only the first figure of a notebook would be shown.
+    plt.draw_if_interactive()
     return matplotlib.style.context(["default", str(STYLE_FILE)])
 
 

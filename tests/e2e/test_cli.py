@@ -95,8 +95,9 @@ def test_status_query_and_second_looks_answer_on_a_finished_study(played):
 
 
 @pytest.mark.slow
-def test_report_lists_and_renders(played):
-    assert played.run("report", "--list").out.split() == ["maze_gap"]
+def test_report_lists_and_renders(played, root):
+    listed = played.run("report", "--list").out.split("\n")
+    assert {line.split()[0] for line in listed if line} == {p.stem for p in (root / "notebooks").glob("*.ipynb")}
     ended = played.run("report", "maze_gap", "--data", "out", "-p", "ci_level=0.9")
     assert ended.code == 0
     html = Path(ended.out.strip())
@@ -128,7 +129,9 @@ def test_the_installed_script_and_the_module_are_the_same_command(shell):
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
     assert declared == {"cilab": "cilab.cli:main"}
     one, other = shell.run(argv=[str(script), "report", "--list"]), shell.run("report", "--list")
-    assert (one.code, one.out) == (other.code, other.out) == (0, "maze_gap\n")
+    assert (one.code, one.out) == (other.code, other.out)
+    assert one.code == 0
+    assert "maze_gap" in one.out
 
 
 def test_nothing_asked_is_the_help_and_code_2(shell):

@@ -69,5 +69,5 @@ def test_no_text_overlaps() -> None:
 
 def test_another_result_is_refused() -> None:
     for draw in (plots.efficiency, plots.messages):
-        with pytest.raises(style.FigureError, match="draws a[n]? EfficiencyResult"):
+        with pytest.raises(style.FigureError, match="draws a EfficiencyResult"):
             draw(result("grounding"))

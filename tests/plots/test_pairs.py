@@ -75,6 +75,8 @@ def test_agents_are_drawn_in_the_order_that_is_asked_for() -> None:
 def test_an_agent_that_is_not_there_and_another_result_are_refused() -> None:
     with pytest.raises(style.FigureError, match=r"no pair of 'smal'. Did you mean small\?"):
         by_hand().plot(agents=["smal"])
+    with pytest.raises(style.FigureError, match="nothing to draw"):
+        pairs(frame([*pair("a", "a", [1.0]), *pair("b", "a", [None])])).plot(agents=["b"])
     with pytest.raises(style.FigureError, match="draws a PairsResult, not dict"):
         plots.pairs({})
 

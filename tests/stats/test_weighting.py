@@ -97,7 +97,7 @@ def test_on_the_simulated_release_both_are_nearer_to_the_truth_of_all_tasks() ->
 
 @pytest.mark.parametrize("clip", [1, -0.1, "little", True])
 def test_a_clip_that_is_no_fraction_is_refused(clip) -> None:
-    with pytest.raises(TableError, match="fraction such as 0.1"):
+    with pytest.raises(TableError, match=r"fraction such as 0\.1"):
         weighting(runs(*drawn()), clip=clip)
 
 
