@@ -59,6 +59,11 @@ def _explain(e: Exception, path: Path) -> StoreError:
         return StoreError(f"{path}: cannot be written (read-only folder?). Choose another folder with --out.")
     if "not a database" in text or "malformed" in text:
         return _damaged(e, path)
+    if "disk i/o" in text:
+        return StoreError(
+            f"{path}: the disk does not take it ({e}). Look at free space, quota and file size limit, then run the "
+            "same command again: it continues."
+        )
     return StoreError(f"{path}: {e}")
 
 

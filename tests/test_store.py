@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cilab import journal, store
-from cilab.store import parts
 from cilab.collect.rows import wire_delta
 from cilab.errors import CilabError, StoreError, TableError
+from cilab.store import parts
 from cilab.tables import TABLES, TABLES_VERSION, frame
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -230,6 +230,7 @@ class Engine:
             self._journal.close()
 
     async def _prepare(self, jobs: Callable[[], Iterable[Job]]) -> None:
+        store.check_parts(self.folder)
         stored = store.finished_jobs(self.folder)
         planned: set[str] = set()
         self._required: set[str] = set()

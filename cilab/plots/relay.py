@@ -93,7 +93,8 @@ def _draw(ax: Axes, *, result: RelayResult, strong: str, weak: str) -> None:
             )
     ax.set_xticks(sorted(table["k"].unique()))
     values = [v for c in ("mean", "lo", "hi") for f in (table, result.references) for v in f[c].drop_nulls()]
-    ax.set_ylim(min(-0.02, *values), max(1.02, *values))
+    low, high = ax.get_ylim()  # shared: what an earlier panel needed stays
+    ax.set_ylim(min(-0.02, low, *values), max(1.02, high, *values))
     ax.set_xlabel("K: turns before the swap")
     ax.set_ylabel(OUTCOMES[result.parameters["outcome"]].replace(" (", "\n("))
     panels.legend(ax, 2)

@@ -15,6 +15,7 @@ What is durable when
 from cilab.errors import TableError
 from cilab.store.parts import (
     RUN_TABLES,
+    check_parts,
     collect,
     finished_jobs,
     payload_frames,
@@ -33,6 +34,7 @@ __all__ = [
     "Study",
     "TableError",
     "answer",
+    "check_parts",
     "collect",
     "finished_jobs",
     "open_study",

@@ -264,6 +264,19 @@ def payload_frames(payloads: Iterable[Mapping[str, list[dict[str, Any]]]]) -> di
     return {name: frame(name, part) for name, part in rows.items() if part}
 
 
+def check_parts(folder: Path) -> None:
+    """Look at the footer of every committed part, so that a damaged one is told before anything is paid.
+
+    Raises
+    ------
+    StoreError
+        A part is no Parquet file of this layout; the line names it.
+    """
+    numbers = committed(folder)
+    for name in RUN_TABLES:
+        part_paths(folder, name, numbers)
+
+
 def finished_jobs(folder: Path) -> set[str]:
     """Ids of runs and other jobs whose rows are in Parquet."""
     return finished_in(folder, committed(folder))

@@ -247,9 +247,10 @@ def test_a_corrupt_part_is_named_and_what_it_says_to_do_brings_everything_back(s
     whole(played, planned)
 
 
-def test_a_corrupt_part_of_another_table_is_named_when_it_is_read(shell, played):
+def test_a_corrupt_part_of_another_table_is_named_when_it_is_read_and_before_anything_is_played(shell, played):
     (played / "tables" / "messages" / "part-000001.parquet").write_bytes(b"garbage")
     refused(shell.run("query", "select count(*) from messages", "--data", "out"), "messages/part-000001.parquet")
+    refused(shell.run("run", "study.yaml", "--out", "out"), "messages/part-000001.parquet")
 
 
 def test_a_journal_of_a_newer_version_or_none_at_all_is_refused_and_left_alone(shell, write, played, snapshot):
