@@ -435,7 +435,7 @@ def _execute(
                 execution_timeout=cell_timeout_s,
                 resources={"metadata": {"path": str(out)}},
                 kernel_manager_class=_kernel_manager(scratch),
-                extra_arguments=["--InlineBackend.figure_formats=retina"],
+                extra_arguments=["--InlineBackend.figure_formats=retina", "--IPKernelApp.log_level=CRITICAL"],
                 on_cell_execute=count,
             )
         except pm.PapermillExecutionError as e:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cilab import journal, registry, store
+from cilab import journal, registry, store, tables
 from cilab.collect import background
 from cilab.collect.engine import Engine, Job, Summary, rollout_job
 from cilab.collect.model import CallError, ChatModel
@@ -257,9 +257,28 @@ def prepare_folder(study: Study, out: str | os.PathLike[str] | None) -> Path:
     try:
         journal.count_unfinished(folder)
         _keep_file(folder, study.text)
+        _keep_simulated(folder, study)
     finally:
         lock.release()
     return folder
+
+
+def _keep_simulated(folder: Path, study: Study) -> None:
+    """`models.csv` of the study: family and strength of its simulated agents, for the analyses that need them."""
+    known = {}
+    for benchmark, block in study.blocks:
+        for name in sorted(block.model_names()):
+            if name.startswith("sim/"):
+                about = benchmark.describe(name.removeprefix("sim/"))
+                known[name] = {"model": name, "builder": "simulated", **about}
+    if not known:
+        return
+    kept, rows = folder / "models.csv", tables.frame("models", list(known.values()))
+    if kept.exists():
+        before = registry.models(kept)
+        earlier = before.filter((before["builder"] == "simulated") & ~before["model"].is_in(list(known)))
+        rows = rows.vstack(earlier)
+    store.write_text(kept, rows.sort("model").write_csv())
 
 
 def _keep_file(folder: Path, text: str) -> None:

@@ -166,3 +166,21 @@ def test_the_gap_shows_the_chance_floor_once_it_was_computed(tmp_path):
     assert result.chance_floor == pytest.approx(chance.mean()) and -0.2 < result.chance_floor < 0.2
     assert "Chance floor" in result.caption
     assert "Chance floor" in {text.get_text() for text in result.plot().get_legend().get_texts()}
+
+
+def test_a_study_brings_family_and_strength_of_its_simulated_agents(tmp_path):
+    path = study(tmp_path, "[sim/strong]", versions="[solo_full]")
+    cilab.run_study(path, show_progress=False)
+    study(tmp_path, "[sim/F1]", versions="[solo_full]")
+    cilab.run_study(path, show_progress=False)
+    models = cilab.open("data/studies/s").models.filter(pl.col("builder") == "simulated").collect()
+    assert dict(models.select("model", "strength").iter_rows()) == {"sim/F1": "strong", "sim/strong": "strong"}
+    assert models["family"].null_count() == 0
+
+
+def test_the_mechanisms_of_a_self_played_study_are_computed_from_rules_annotations(tmp_path):
+    path = study(tmp_path, "[sim/strong, sim/medium, sim/weak]", pairs="all", mazes="{count: 8}", versions="[pair]")
+    cilab.run_study(path, show_progress=False)
+    cilab.annotate("data/studies/s", annotator="rules", show_progress=False)
+    found = cilab.grounding(cilab.open("data/studies/s"))
+    assert found.n_used == 72 and found.table.height > 0

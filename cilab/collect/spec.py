@@ -169,6 +169,7 @@ class Benchmark:
     play : plays one spec.
     simulated : profile name -> ChatModel, for `sim/<profile>`.
     forecast : spec -> Forecast.
+    describe : profile name -> columns of the models table (family, strength, ...), for `sim/<profile>`.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Benchmark:
     play: Play
     simulated: Callable[[str], ChatModel]
     forecast: Callable[[RunSpec], Forecast]
+    describe: Callable[[str], Mapping[str, Any]]
 
 
 def seat_sampling(spec: RunSpec, seat: str, effort: str | None = None) -> Sampling:

@@ -10,6 +10,6 @@ from __future__ import annotations
 from cilab.collect.spec import Benchmark
 from cilab.maze.plan import MazeBlock, forecast, plan
 from cilab.maze.play import play
-from cilab.maze.sim import simulated
+from cilab.maze.sim import describe, simulated
 
-BENCHMARK = Benchmark("maze", MazeBlock, plan, play, simulated, forecast)
+BENCHMARK = Benchmark("maze", MazeBlock, plan, play, simulated, forecast, describe)

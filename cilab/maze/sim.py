@@ -187,6 +187,17 @@ def simulated(profile: str) -> SimAgent:
     return SimAgent(known[profile])
 
 
+def describe(profile: str) -> dict[str, Any]:
+    """What the models table says of a profile: family, strength, open weights, distilled."""
+    found = profiles()[profile]
+    return {
+        "family": found.family,
+        "strength": found.strength,
+        "open_weights": bool(found.open_weights),
+        "distilled": bool(found.distilled),
+    }
+
+
 def answer(profile: Profile, texts: Sequence[tuple[str, str]], seed: int) -> str:
     """What an agent of a profile says to (role, content) messages under a seed. Never raises on any text."""
     scene = _scene(texts)
