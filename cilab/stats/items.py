@@ -125,7 +125,8 @@ def _item_rest(values: Array, scored: Mask) -> Array:
     for t in range(values.shape[1]):
         a, b = kept[there[:, t], t], rest[there[:, t], t]
         if len(a) > 2 and np.ptp(a) > 1e-9 and np.ptp(b) > 1e-9:
-            out[t] = np.corrcoef(a, b)[0, 1]
+            # A correlation of 0 must not take the sign of a rounding error, which hangs on the order of the rows.
+            out[t] = np.round(np.corrcoef(a, b)[0, 1], 12) + 0.0
     return out
 
 
