@@ -14,20 +14,15 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from cilab.errors import TableError, nearest
+from cilab.stats.maze_rows import NO_OUTCOME, OUTCOMES, STATUS_REASONS, check_outcome, typed
 from cilab.stats.result import Result, read_rows
-from cilab.tables import STATUSES
 
 #: The three settings of figure 4.1, from the easiest on.
 SETTINGS = ("solo_full", "solo_distributed", "pair")
 SETTING_NAMES = {"solo_full": "Solo, full map", "solo_distributed": "Solo, distributed map", "pair": "Pair of copies"}
-OUTCOMES = {
-    "weighted_outcome": "Mean weighted outcome (fraction, 1 = goal reached)",
-    "success": "Share of mazes solved (fraction)",
-}
 
 #: The paper's mazes: 6 x 6, wall density 0.30.
 _PAPER_MAZES = (6, 0.3)
-_STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
 _KEY = ("model", "effort", "arm")
 
 _TABLE_SCHEMA = {
@@ -164,12 +159,12 @@ def gap(
         required=("version", "model", "partner_model", "status", outcome),
         optional=("benchmark", "effort", "arm", "maze_size", "wall_density", "run_id"),
     )
-    rows = _typed(rows, outcome)
+    rows = typed(rows, outcome)
     _check_models(rows, models)
     mazes = _mazes(rows, models, maze_size, wall_density)
     rows = rows.with_columns(_reason(models, mazes).alias("reason"))
     rows = _mark_doubles(rows)
-    cells = rows.filter(pl.col("reason").is_null() | pl.col("reason").is_in([*_STATUS_REASONS.values(), _NO_OUTCOME]))
+    cells = rows.filter(pl.col("reason").is_null() | pl.col("reason").is_in([*STATUS_REASONS.values(), NO_OUTCOME]))
     used = cells.filter(pl.col("reason").is_null())
     left_out = _count_reasons(rows)
     if used.height == 0:
@@ -195,14 +190,8 @@ def gap(
     )
 
 
-_NO_OUTCOME = "without an outcome"
-
-
 def _check_arguments(outcome: str, ci_level: float, wall_density: float | None) -> None:
-    if outcome not in OUTCOMES:
-        raise TableError(
-            f"outcome is {outcome!r}, not one of {', '.join(OUTCOMES)}.{nearest(str(outcome), [*OUTCOMES])}"
-        )
+    check_outcome(outcome)
     if not isinstance(ci_level, (int, float)) or not 0 < ci_level < 1:
         raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
     if wall_density is not None and not 0 <= wall_density < 1:
@@ -218,36 +207,6 @@ def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
     for name in models:
         if name not in known:
             raise TableError(f"no rollout of model {name!r} in these runs.{nearest(str(name), known)}")
-
-
-def _typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
-    """Columns in the types used below; the outcome, checked, as a float named `value`."""
-    kind = rows.schema[outcome]
-    if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
-        raise TableError(f"runs: {outcome} holds {kind}, not numbers")
-    text = ("version", "model", "partner_model", "status", "benchmark", "effort", "arm", "run_id")
-    try:
-        rows = rows.with_columns(
-            *(pl.col(c).cast(pl.String) for c in text),
-            pl.col("maze_size").cast(pl.Int64),
-            pl.col("wall_density").cast(pl.Float64).round(6),
-            pl.col(outcome).cast(pl.Float64).fill_nan(None).alias("value"),
-        )
-    except pl.exceptions.PolarsError as e:
-        raise TableError(f"runs: a column has another type than the runs table: {str(e).splitlines()[0]}") from None
-    for column in ("version", "model", "status"):
-        if n := rows[column].null_count():
-            raise TableError(f"runs: {n} rows without {column}")
-    stray = sorted(set(rows["status"].unique()) - set(STATUSES))
-    if stray:
-        raise TableError(f"runs: status is {stray[0]!r}, not one of {', '.join(STATUSES)}")
-    scored = rows.filter(pl.col("status") == "ok")["value"].drop_nulls()
-    if (scored > 1).any() or scored.is_infinite().any():
-        worst = scored.abs().max() if scored.is_infinite().any() else scored.max()
-        raise TableError(f"runs: {outcome} is {worst:g}, above 1; it is a fraction (divide percentages by 100)")
-    if outcome == "success" and not scored.is_in([0.0, 1.0]).all():
-        raise TableError("runs: success holds values other than true and false; use outcome='weighted_outcome'")
-    return rows
 
 
 def _in_scope(models: Sequence[str] | None) -> pl.Expr:
@@ -294,9 +253,9 @@ def _reason(models: Sequence[str] | None, mazes: tuple[int | None, float | None]
         .when(~(pl.col("maze_size").eq_missing(mazes[0]) & pl.col("wall_density").eq_missing(mazes[1])))
         .then(pl.lit(f"in other mazes than {_maze_text(mazes)}"))
     )
-    for status, words in _STATUS_REASONS.items():
+    for status, words in STATUS_REASONS.items():
         reason = reason.when(pl.col("status") == status).then(pl.lit(words))
-    return reason.when(pl.col("value").is_null()).then(pl.lit(_NO_OUTCOME)).otherwise(None)
+    return reason.when(pl.col("value").is_null()).then(pl.lit(NO_OUTCOME)).otherwise(None)
 
 
 def _mark_doubles(rows: pl.DataFrame) -> pl.DataFrame:
@@ -321,7 +280,7 @@ def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.Da
     for model, effort, arm, version, values, lost in grouped.iter_rows():
         estimate = {"n": len(values), "n_left_out": lost, **_interval(values, z)}
         found.setdefault((model, effort, arm), {})[version] = estimate
-    names = _names(list(found))
+    names = row_names(list(found))
     order = sorted(found, key=lambda key: (*_rank(found[key]), names[key]))
     table, gaps = [], []
     for key in order:
@@ -366,7 +325,7 @@ def _rank(settings: dict[str, dict[str, Any]]) -> tuple[float, ...]:
     return tuple(math.inf if m is None else -m for m in means)
 
 
-def _names(keys: list[tuple[str, str | None, str | None]]) -> dict[tuple, str]:
+def row_names(keys: list[tuple[str, str | None, str | None]]) -> dict[tuple, str]:
     """The model's name; with effort or arm added where one model stands in several rows that differ in it."""
     out = {}
     for model, effort, arm in keys:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask, Replicates
-from cilab.stats.gap import _names as row_names
+from cilab.stats.gap import row_names
 from cilab.stats.result import Provenance, read_rows
 from cilab.tables import DIMENSIONS, STATUSES
 

@@ -28,7 +28,7 @@ OUTCOMES = {
 #: The paper's mazes: 6 x 6, wall density 0.30.
 PAPER_MAZES = {"maze_size": 6, "wall_density": 0.3}
 NO_OUTCOME = "without an outcome"
-_STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
+STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
 _TEXT = (
     *("version", "model", "partner_model", "status", "benchmark", "effort", "partner_effort", "arm"),
     *("run_id", "task_id", "relay_kind", "ended"),
@@ -93,11 +93,11 @@ def read_maze_rows(
     TableError
         A column is missing, a value is outside its range (an outcome above 1), a filter leaves nothing.
     """
-    _check_outcome(outcome)
+    check_outcome(outcome)
     columns = ("effort", "partner_effort", "arm", "benchmark", "run_id", "task_id", "seed", "maze_size", "wall_density")
     required = ("version", "model", "partner_model", "status", outcome)
     rows, provenance = read_rows(data, required, (*columns, *optional))
-    rows = _typed(rows, outcome)
+    rows = typed(rows, outcome)
     _check_models(rows, models)
     scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(list(versions))
     if models is not None:
@@ -111,7 +111,7 @@ def read_maze_rows(
     marked = _with_reasons(rows, scope, kept)
     counts = dict(marked.filter(pl.col("reason").is_not_null())["reason"].value_counts().rows())
     left_out = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    lasting = {*_STATUS_REASONS.values(), NO_OUTCOME}
+    lasting = {*STATUS_REASONS.values(), NO_OUTCOME}
     cells = _named(marked.filter(pl.col("reason").is_null() | pl.col("reason").is_in(lasting)))
     if cells.filter(pl.col("reason").is_null()).is_empty():
         listed = "; ".join(f"{n:,} {reason}" for reason, n in left_out.items())
@@ -119,7 +119,8 @@ def read_maze_rows(
     return MazeRows(cells, left_out, provenance, kept)
 
 
-def _check_outcome(outcome: str) -> None:
+def check_outcome(outcome: str) -> None:
+    """Refuse an outcome that the maze statistics do not know, with the nearest name."""
     if outcome not in OUTCOMES:
         hint = nearest(str(outcome), [*OUTCOMES])
         raise TableError(f"outcome is {outcome!r}, not one of {', '.join(OUTCOMES)}.{hint}")
@@ -135,7 +136,8 @@ def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
         raise TableError(f"no rollout of model {unknown[0]!r} in these runs.{nearest(str(unknown[0]), known)}")
 
 
-def _typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
+def typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
+    """Columns in the types of the runs table; the outcome, checked, as a float named `value`."""
     kind = rows.schema[outcome]
     if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
         raise TableError(f"runs: {outcome} holds {kind}, not numbers")
@@ -197,7 +199,7 @@ def _with_reasons(rows: pl.DataFrame, scope: pl.Expr, kept: Mapping[str, Any]) -
         reason = reason.when(~pl.col("arm").eq_missing(pl.lit(kept["arm"], pl.String))).then(pl.lit("of another arm"))
     paired = pl.col("version").is_in(["pair", "relay"])
     reason = reason.when(paired & pl.col("partner_model").is_null()).then(pl.lit("pairs without a partner named"))
-    for status, words in _STATUS_REASONS.items():
+    for status, words in STATUS_REASONS.items():
         reason = reason.when(pl.col("status") == status).then(pl.lit(words))
     reason = reason.when(pl.col("value").is_null()).then(pl.lit(NO_OUTCOME)).otherwise(None)
     # A merged study may hold a run twice: the one with a score is kept.

@@ -180,8 +180,6 @@ class Study:
         StoreError
             The query is not a SELECT, or DuckDB does not accept it (its first line is quoted).
         """
-        if not isinstance(self, Study):  # a data set in memory borrows this method; it cannot change meanwhile
-            return answer(query, lambda name: self.table(name).collect().to_arrow())
         # One instant for all tables, so that those of a join fit together while the study runs.
         snapshot = _Snapshot.of(self.path)
         return answer(query, lambda name: self._models().to_arrow() if name == "models" else snapshot.source(name))
