@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("store",),
     ("journal",),
     ("registry",),
-    ("paths", "tables"),
+    ("paths", "tables", "inputs"),
     ("errors",),
 )
 HEIGHT = {name: -depth for depth, floor in enumerate(FLOORS) for name in floor}
