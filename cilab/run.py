@@ -36,8 +36,9 @@ _SECONDS_PER_CALL = 6.0
 def benchmarks() -> Mapping[str, Benchmark]:
     """The benchmarks by name."""
     from cilab.maze import BENCHMARK as maze
+    from cilab.teamwork import BENCHMARK as teamwork
 
-    return {maze.name: maze}
+    return {maze.name: maze, teamwork.name: teamwork}
 
 
 def load_study(path: str | os.PathLike[str], scale: float = 1.0) -> Study:
@@ -120,8 +121,20 @@ def _price(s: ModelSettings, name: str) -> Any:
 
 
 def _simulated(name: str, benchmark_of: Mapping[str, Benchmark]) -> Any:
-    benchmark = benchmark_of.get(name) or next(iter(benchmarks().values()))
-    return benchmark.simulated
+    """How `sim/<profile>` is made: by the benchmark whose block names it, else by the first that knows it."""
+    if name in benchmark_of:
+        return benchmark_of[name].simulated
+
+    def first_known(profile: str) -> ChatModel:
+        problem: CilabError | None = None
+        for benchmark in benchmarks().values():
+            try:
+                return benchmark.simulated(profile)
+            except CilabError as e:
+                problem = e
+        raise problem or StudyError(f"sim/{profile}: nobody knows it.")
+
+    return first_known
 
 
 def _benchmark_of(study: Study) -> dict[str, Benchmark]:

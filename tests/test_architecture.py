@@ -25,7 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("__init__",),
     ("quickstart",),
     ("regrading", "samples"),
-    ("run", "reports", "query", "show", "claims", "doctor"),
+    ("run", "reports", "query", "show", "claims", "doctor", "taskcheck"),
     ("plots",),
     ("stats", "expressions", "datasets", "teamwork", "maze", "study"),
     ("collect",),

@@ -231,7 +231,7 @@ class LiteLLMModel:
     def _supported(self, sampling: Sampling, effort: str | None) -> dict[str, Any]:
         """What is left of the settings once LiteLLM has dropped those that the model does not take."""
         litellm = load_litellm()
-        asked = {k: v for k, v in sampling.as_dict().items() if k != "effort"}
+        asked = {k: v for k, v in sampling.as_dict().items() if k not in ("effort", "choices")}
         if effort is not None:
             asked["reasoning_effort"] = effort
         known = litellm.get_supported_openai_params(model=self.model_id, custom_llm_provider=self.provider) or []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.util
+import json
 import secrets
 import threading
 import time
@@ -84,6 +85,8 @@ class LocalModel:
         """The messages and settings that a call would use."""
         settings = sampling.as_dict()
         settings.pop("effort", None)
+        if choices := settings.pop("choices", None):
+            settings["grammar"] = _grammar(choices)
         return normalise(messages), settings
 
     async def complete(
@@ -191,6 +194,11 @@ def _load(name: str) -> _Runtime:
     except Exception as error:
         raise CallError("setup", one_line(f"local/{name}: the model does not load: {error}")) from None
     return _Runtime(server, ThreadPoolExecutor(SLOTS, thread_name_prefix="cilab-local"), key, alias)
+
+
+def _grammar(choices: Sequence[str]) -> str:
+    """A grammar (GBNF) whose only sentences are the choices."""
+    return "root ::= " + " | ".join(json.dumps(c, ensure_ascii=False) for c in choices)
 
 
 def _generate(server: Any, body: Mapping[str, Any], stop: threading.Event) -> list[Mapping[str, Any]]:

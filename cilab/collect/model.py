@@ -33,6 +33,8 @@ class Sampling:
     max_tokens : most completion tokens; always sent, since some providers default to very many.
     seed : passed to providers that take one, and the only source of chance of a simulated agent.
     effort : reasoning setting (the provider's own word).
+    choices : the only answers that are wanted. A model that can be held to them (the local one, by a grammar) gives one
+        of them word for word; others are not told, and their answer is read as it comes.
     """
 
     temperature: float | None = None
@@ -40,6 +42,7 @@ class Sampling:
     max_tokens: int = 4096
     seed: int | None = None
     effort: str | None = None
+    choices: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The settings that are not None."""

@@ -188,9 +188,11 @@ def seat_sampling(spec: RunSpec, seat: str, effort: str | None = None) -> Sampli
     """
     asked = dict(spec.sampling.get("default", {}))
     asked.update(spec.sampling.get(seat, {}))
-    seed = int.from_bytes(
-        hashlib.blake2b(f"{spec.task_hash}|{spec.version}|{spec.seed}".encode(), digest_size=4).digest(),
-        "big",
-    )
-    asked.setdefault("seed", seed & 0x7FFFFFFF)
+    asked.setdefault("seed", run_seed(spec.task_hash, spec.version, spec.seed))
     return Sampling(**asked, effort=effort)
+
+
+def run_seed(task_hash: str, version: str, seed: int) -> int:
+    """The sampling seed of a task's version and repeat, 31 bits."""
+    raw = hashlib.blake2b(f"{task_hash}|{version}|{seed}".encode(), digest_size=4).digest()
+    return int.from_bytes(raw, "big") & 0x7FFFFFFF

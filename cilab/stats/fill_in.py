@@ -238,12 +238,12 @@ def _given_widths(widths: Any) -> Widths | None:
         check_choice("widths", widths, ("cross_validation", "empirical_bayes"))
         return None
     try:
-        pair = Widths(*(float(w) for w in widths))
+        deviation, task = (float(w) for w in widths)
     except (TypeError, ValueError):
         raise TableError(f"widths is {widths!r}: give cross_validation, empirical_bayes or two numbers") from None
-    if not (0 < pair.deviation < np.inf and 0 < pair.task < np.inf):
+    if not (0 < deviation < np.inf and 0 < task < np.inf):
         raise TableError(f"widths is {widths!r}: both standard deviations must be positive")
-    return pair
+    return Widths(deviation, task)
 
 
 def _given_shift(shift: Any) -> float | None:
@@ -383,26 +383,33 @@ def hide_and_predict(g: Grid, trials: Trials, fit: Fit) -> tuple[pl.DataFrame, l
     order = [r for r in np.argsort(overall, kind="stable") if np.isfinite(overall[r])]
     weaker = sorted(int(r) for r in order[: round(WEAKER * len(order))])
     failed = fillable(g)
-    lines, pairs = [], []
+    which = []
     for a in weaker:
         for b in weaker:
             hide = g.scored[a] & failed[b]
             left = g.scored[a] & ~hide
-            if a == b or not hide.any() or not all(left[d].any() for d in g.slices):
-                continue
-            pairs.append(_pair(g, trials, fit, a, hide))
-            p = pairs[-1]
-            n = int(hide.sum())
-            lines.append((g.names[a], g.names[b], n, 100 * p.full, 100 * p.remaining, 100 * p.filled(0.0)))
+            if a != b and hide.any() and all(left[d].any() for d in g.slices):
+                which.append((a, b, hide))
+    pairs = _pairs(g, trials, fit, [(a, hide) for a, _, hide in which])
+    lines = [
+        (g.names[a], g.names[b], int(hide.sum()), 100 * p.full, 100 * p.remaining, 100 * p.filled(0.0))
+        for (a, b, hide), p in zip(which, pairs, strict=True)
+    ]
     schema: dict[str, Any] = {"row": pl.String, "other": pl.String, "n_hidden": pl.Int64}
     schema |= dict.fromkeys(("full_pct", "remaining_pct", "filled_pct"), pl.Float64)
     return pl.DataFrame(lines, schema=schema, orient="row"), pairs
 
 
-def _pair(g: Grid, trials: Trials, fit: Fit, a: int, hide: NDArray[np.bool_]) -> _Pair:
-    cells = np.zeros(g.scored.shape, bool)
-    cells[a] = hide
-    logits = model.fit(trials.without(cells), fit.widths, fit).logits[a, hide]
+def _pairs(g: Grid, trials: Trials, fit: Fit, hidden: Sequence[tuple[int, Mask]]) -> list[_Pair]:
+    """Each with its row and its hidden tasks."""
+    cells = np.zeros((len(hidden), *g.scored.shape), bool)
+    for k, (a, hide) in enumerate(hidden):
+        cells[k, a] = hide
+    fits = model.fit_each([trials.without(c) for c in cells], fit.widths, [fit] * len(hidden))
+    return [_pair(g, a, hide, f.logits_of(a)[hide]) for (a, hide), f in zip(hidden, fits, strict=True)]
+
+
+def _pair(g: Grid, a: int, hide: Mask, logits: Array) -> _Pair:
     values = np.where(g.scored[a], g.values[a], 0.0)
     weight = np.zeros(len(values))
     remaining = 0.0

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
 
 #: Prior standard deviations in logits. Wide on purpose: estimating them from a dozen rows shrinks too much.
 SD_MEAN, SD_LEVEL, SD_DEVIATION, SD_DIFFICULTY = 3.0, 2.5, 0.8, 2.5
@@ -24,6 +26,8 @@ SD_MEAN, SD_LEVEL, SD_DEVIATION, SD_DIFFICULTY = 3.0, 2.5, 0.8, 2.5
 #: Fitted abilities are shrunken, so what is seen is doubled, with a floor for a dimension in which nobody differs.
 _SHARE_SEEN, _INFLATE, _FLOOR = 0.8, 2.0, 0.3
 _STEPS, _LONGEST_STEP, _CLOSE = 50, 2.0, 1e-6
+#: Gains nearer than this, as a share of the largest, are a tie: sums in another order must not change a choice.
+_TIE = 9
 
 
 def expit(x: Array) -> Array:
@@ -191,3 +195,97 @@ def estimate_scores(model: ItemResponse, values: Array, chosen: NDArray[np.int64
     total = _by_dimension(weight, model.slices)
     with np.errstate(invalid="ignore", divide="ignore"):
         return _by_dimension(weight * expected, model.slices) / total
+
+
+# -- which tasks tell most --------------------------------------------------------------------------------
+
+
+def choose_informative(model: ItemResponse, k: int, may: Mask) -> list[Places]:
+    """`k` tasks of each dimension that leave the least uncertainty about the overall score of a new row.
+
+    One task after the other, of any dimension, each the one that lowers the variance of the overall score most, given
+    those before it; the variance is averaged over new rows with the abilities of the fitted ones. A task lowers it
+    twice: its own value is then known, and it tells about the ability that all other tasks of the row share. So tasks
+    of middling difficulty come first, those that every row passes last, and no value that a fitted row happened to
+    have is fitted once more.
+
+    Parameters
+    ----------
+    model : fitted to the rows that choose.
+    k : tasks of each dimension.
+    may : which tasks may be chosen, shape (T,); at least `k` in each dimension.
+
+    Returns
+    -------
+    list of Places
+        One array per dimension, in the order in which its tasks were chosen.
+    """
+    design = _Design.of(model)
+    free = may.copy()
+    picked: list[list[int]] = [[] for _ in model.slices]
+    for _ in range(k * len(picked)):
+        gain = np.where(free, design.gains(), -np.inf)
+        task = int(np.argmax(np.round(gain / gain.max(), _TIE)))
+        mine = picked[model.dimension[task]]
+        mine.append(task)
+        free[task] = False
+        if len(mine) == k:
+            free[model.dimension == model.dimension[task]] = False
+        design.add(task)
+    return [np.array(tasks, dtype=np.int64) for tasks in picked]
+
+
+@dataclass(eq=False)
+class _Design:
+    """What is known of R rows' overall scores from some tasks, to first order in their abilities.
+
+    Attributes
+    ----------
+    dimension : number of each task's dimension, shape (T,).
+    share : what a task's value counts in the overall score, shape (T,).
+    variance : of a value given the ability, shape (R, T).
+    information : what a value is expected to tell about its dimension's ability, shape (R, T).
+    cov : of the abilities given the tasks so far, shape (R, D, D).
+    slope : derivative of the score by the abilities over the tasks that are not known, shape (R, D).
+    """
+
+    dimension: NDArray[np.int64]
+    share: Array
+    variance: Array
+    information: Array
+    cov: Array
+    slope: Array
+
+    @classmethod
+    def of(cls, model: ItemResponse) -> _Design:
+        p = model.expected()
+        variance = p * (1 - p)
+        scored = np.array([model.share_scored[s].sum() for s in model.slices])
+        share = model.share_scored / np.maximum(scored, 1e-9)[model.dimension] / len(scored)
+        return cls(
+            dimension=model.dimension,
+            share=share,
+            variance=variance,
+            information=model.share_scored * variance,
+            cov=np.tile(model.prior_cov, (len(p), 1, 1)),
+            slope=_by_dimension(share * variance, model.slices),
+        )
+
+    def gains(self) -> Array:
+        """By how much each task would lower the variance of the overall score, mean over rows; shape (T,)."""
+        across = np.einsum("rij,rj->ri", self.cov, self.slope)[:, self.dimension]
+        own = np.diagonal(self.cov, axis1=1, axis2=2)[:, self.dimension]
+        known = self.share * self.variance
+        # The score's variance is slope' cov slope + sum of share^2 variance over what is not known. With the task known
+        # the slope loses `known`, and cov changes by one rank.
+        lost = 2 * known * across - known**2 * own
+        learned = self.information * (across - known * own) ** 2 / (1 + self.information * own)
+        return (lost + learned + self.share * known).mean(axis=0)
+
+    def add(self, task: int) -> None:
+        """Take a task as known."""
+        d, w = self.dimension[task], self.information[:, task]
+        column = self.cov[:, :, d]
+        weight = w / (1 + w * column[:, d])
+        self.slope[:, d] -= self.share[task] * self.variance[:, task]
+        self.cov = self.cov - weight[:, None, None] * column[:, :, None] * column[:, None, :]

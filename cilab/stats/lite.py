@@ -21,7 +21,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, spearman
-from cilab.stats.item_response import estimate_scores, fit_item_response
+from cilab.stats.item_response import ItemResponse, Places, choose_informative, estimate_scores, fit_item_response
 from cilab.stats.result import Result
 from cilab.stats.scores import split_mask
 
@@ -38,21 +38,20 @@ SIZES = (1, 2, 3, 5, 8, 10, 15)
 _TIE = 9
 _PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e4)
 
-Places = NDArray[np.int64]
 #: How tasks are chosen, and how a row's dimension scores are read off them.
 METHODS: dict[str, tuple[str, str]] = {
     "random": ("random", "mean"),
     "greedy": ("greedy", "mean"),
     "exhaustive": ("exhaustive", "mean"),
-    "ridge": ("greedy", "ridge"),
-    "item_response": ("greedy", "item_response"),
+    "ridge": ("informative", "ridge"),
+    "item_response": ("informative", "item_response"),
 }
 METHOD_NAMES = {
     "random": "random subsets",
     "greedy": "greedy choice (the paper's)",
     "exhaustive": "best of all subsets within a dimension",
-    "ridge": "ridge estimate on the greedy choice",
-    "item_response": "item-response estimate on the greedy choice",
+    "ridge": "ridge estimate on the informative choice",
+    "item_response": "item-response estimate on the informative choice",
 }
 
 
@@ -147,11 +146,12 @@ def lite(
     - greedy (the paper's): within a dimension, add the task that brings the mean over the chosen tasks nearest to the
       full score (mean absolute error over rows).
     - exhaustive: of all subsets of a dimension's tasks, the one with the least mean squared error.
-    - ridge: the greedy choice; an estimate: the mean over the chosen tasks plus a linear correction that ridge
-      regression learns from the rows at hand, its penalty chosen by leaving one model out. The tasks were chosen
-      to err little on these very rows, so a dozen of them teach it little: look at its line before using it.
-    - item_response: the greedy choice; an estimate: what was seen, and for every other task its expected value under
-      an item-response model (`cilab.stats.item_response`) fitted to the rows at hand.
+    - ridge and item_response: estimates from the tasks that tell most about a new row under an item-response model
+      (`cilab.stats.item_response.choose_informative`) fitted to the rows at hand. Choosing by what errs least on these
+      very rows, as greedy does, fits their noise: an estimate from greedy tasks errs more on unseen rows.
+    - ridge: the mean over the chosen tasks plus a linear correction that ridge regression learns from the rows at
+      hand, its penalty chosen by leaving one model out. A dozen rows teach it little: look at its line before using it.
+    - item_response: what was seen, and for every other task its expected value under the model.
 
     Only public tasks are chosen, where the tasks say which are public. The full score is that of all tasks. Check:
     tasks are chosen, and estimates learned, on the rows of half of the models; the rows of the other half are scored;
@@ -465,14 +465,6 @@ def _penalty(kernel: Array, target: Array, models: NDArray[Any]) -> float:
     return found
 
 
-def _read(seen: Cells, new: Array, chosen: Sequence[Places], how: str, fitted: Callable[[], Any]) -> Array:
-    if how == "ridge":
-        return read_ridge(seen, new, chosen)
-    if how == "item_response":
-        return estimate_scores(fitted(), new, np.concatenate(chosen))
-    return means(new, chosen)
-
-
 @dataclass(eq=False)
 class _Learned:
     """What is learned from some rows: choices and models, each once however many methods use it."""
@@ -485,18 +477,26 @@ class _Learned:
         self._made: dict[str, Any] = {}
 
     def chosen(self, how: str) -> list[Places]:
-        """Tasks chosen by `greedy` or `exhaustive` (once), or at `random` (anew at every call)."""
+        """Tasks chosen by `greedy`, `exhaustive` or `informative` (once), or at `random` (anew at every call)."""
         if how == "random":
             return choose_random(self.seen, self.k, self.rng)
-        choose = choose_greedy if how == "greedy" else choose_exhaustive
-        return self._once(how, lambda: choose(self.seen, self.k))
+        make: dict[str, Callable[[], list[Places]]] = {
+            "greedy": lambda: choose_greedy(self.seen, self.k),
+            "exhaustive": lambda: choose_exhaustive(self.seen, self.k),
+            "informative": lambda: choose_informative(self._model(), self.k, self.seen.may),
+        }
+        return self._once(how, make[how])
 
     def read(self, new: Array, chosen: Sequence[Places], how: str) -> Array:
         """Dimension scores of new rows."""
-        return _read(self.seen, new, chosen, how, lambda: self._once("model", self._fit))
+        if how == "ridge":
+            return read_ridge(self.seen, new, chosen)
+        if how == "item_response":
+            return estimate_scores(self._model(), new, np.concatenate(chosen))
+        return means(new, chosen)
 
-    def _fit(self) -> Any:
-        return fit_item_response(self.seen.values, self.seen.slices)
+    def _model(self) -> ItemResponse:
+        return self._once("model", lambda: fit_item_response(self.seen.values, self.seen.slices))
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._made:

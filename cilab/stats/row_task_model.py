@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,8 @@ FOLDS = 5
 #: Newton's steps shrink quadratically: after one of 1e-4 what is left is beyond the seventh digit.
 _MAX_STEPS, _REST = 100, 1e-4
 _LEAST_WIDTH, _MOST_WIDTH = 0.02, 20.0
+#: Cells of fits made together: enough to spare Python's overhead, few enough to stay in the processor's cache.
+_AT_ONCE = 60_000
 
 
 def expit(x: Array) -> Array:
@@ -59,10 +63,18 @@ class Trials:
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Standard deviations of the priors, in logits: of a row's deviation in a dimension, and of a task's difficulty."""
+    """Standard deviations of the priors, in logits.
+
+    Attributes
+    ----------
+    deviation, task : of a row's deviation in a dimension, and of a task's difficulty.
+    mean, ability : of dimension means and of row abilities; weak on purpose.
+    """
 
     deviation: float
     task: float
+    mean: float = WEAK
+    ability: float = WEAK
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +87,7 @@ class Fit:
     level : dimension mean + ability + deviation, logits, shape (dimensions, R).
     difficulty : shape (T,), logits; positive is harder.
     widths : of the priors.
-    log_marginal : Laplace approximation of the log marginal likelihood.
+    objective : penalised log likelihood at the mode, without the constants of the priors.
     curvature : of the objective at the mode.
     """
 
@@ -83,14 +95,29 @@ class Fit:
     level: Array
     difficulty: Array
     widths: Widths
-    log_marginal: float
+    objective: float
     curvature: _Curvature
     dimensions: tuple[slice, ...]
 
     @property
     def logits(self) -> Array:
         """Log-odds of a pass in every cell, shape (R, T)."""
-        return _logits(self.level, -self.difficulty, self.dimensions)
+        return np.repeat(self.level, [d.stop - d.start for d in self.dimensions], axis=0).T - self.difficulty
+
+    def logits_of(self, row: int) -> Array:
+        """Log-odds of a pass of one row, shape (T,)."""
+        return np.repeat(self.level[:, row], [d.stop - d.start for d in self.dimensions]) - self.difficulty
+
+    @cached_property
+    def log_marginal(self) -> float:
+        """Laplace approximation of the log marginal likelihood."""
+        n_dims, n_rows = self.level.shape
+        w = self.widths
+        of_priors = n_dims * _Prior.of(n_rows, w).level_logdet
+        of_priors -= 2 * n_rows * np.log(w.ability) + 2 * len(self.difficulty) * np.log(w.task)
+        # What pads a dimension has no likelihood, so that its curvature is its prior's.
+        n_padded = self.curvature.of_task.size - len(self.difficulty)
+        return float(self.objective + 0.5 * (of_priors - 2 * n_padded * np.log(w.task) - self.curvature.logdet()))
 
     def draws(self, n: int, rng: np.random.Generator) -> Draws:
         """Draws from the normal approximation at the mode: abilities, then levels, then difficulties."""
@@ -100,32 +127,15 @@ class Fit:
         own = np.linalg.solve(
             np.linalg.cholesky(c.of_level).transpose(0, 2, 1), rng.standard_normal((n_dims, n_rows, n))
         )
-        moved = (own + c.inverse @ c.prior @ of_ability).transpose(2, 0, 1)
-        ease = -self.difficulty + rng.standard_normal((n, len(self.difficulty))) / np.sqrt(c.of_task)
+        prior = _Prior.of(n_rows, self.widths).level
+        moved = (own + c.inverse @ prior @ of_ability).transpose(2, 0, 1)
+        noise = rng.standard_normal((n, len(self.difficulty)))
+        ease = np.empty_like(noise)
         for d, tasks in enumerate(self.dimensions):
-            ease[:, tasks] -= moved[:, d] @ (c.weights[:, tasks] / c.of_task[tasks])
-        return Draws(self.level + moved, -ease)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Curvature:
-    """Negative second derivatives, eliminated in turn: tasks, then levels by dimension, then abilities.
-
-    `weights` n p (1 - p), shape (R, T); `of_task` (T,); `of_level` (dimensions, R, R) and its `inverse`; `of_ability`
-    (R, R); `prior` of a dimension's levels around the abilities, (R, R).
-    """
-
-    weights: Array
-    of_task: Array
-    of_level: Array
-    inverse: Array
-    of_ability: Array
-    prior: Array
-
-    def logdet(self) -> float:
-        """Log determinant of the whole."""
-        parts = np.linalg.slogdet(self.of_level)[1].sum() + np.linalg.slogdet(self.of_ability)[1]
-        return float(parts + np.log(self.of_task).sum())
+            here = slice(tasks.stop - tasks.start)
+            of_task = c.of_task[d, here]
+            ease[:, tasks] = noise[:, tasks] / np.sqrt(of_task) - moved[:, d] @ (c.weights[d, :, here] / of_task)
+        return Draws(self.level + moved, self.difficulty - ease)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,24 +150,82 @@ class Draws:
         return self.level[:, d, rows] - self.difficulty[:, tasks]
 
 
-def _logits(level: Array, ease: Array, dimensions: Sequence[slice]) -> Array:
-    out = np.empty((level.shape[1], len(ease)))
-    for d, tasks in enumerate(dimensions):
-        out[:, tasks] = level[d][:, None] + ease[tasks]
-    return out
-
-
 # -- the penalised fit ------------------------------------------------------------------------------------
+#
+# Fits that differ in their data only are made together, along a first axis of length F. Tasks are laid out by
+# dimension, (dimensions, M) with M the largest dimension; what pads a smaller one has no runs.
 
 
-def _level_prior(n_rows: int, width: float) -> tuple[Array, float]:
-    """Precision of a dimension's levels around the abilities, and its log determinant.
+class _Observed(NamedTuple):
+    """`runs` (F, dimensions, R, M), and the sums of passes by level (F, dimensions, R) and by task (F, dimensions, M).
 
-    Their covariance is width^2 I + WEAK^2 J: own deviations, and the dimension mean that they share.
+    The log likelihood is linear in the passes, so that their sums say all of them.
     """
-    within, both = width**2, width**2 + n_rows * WEAK**2
-    precision = np.eye(n_rows) / within - WEAK**2 / (within * both)
-    return precision, -float(np.log(both) + (n_rows - 1) * np.log(within))
+
+    runs: Array
+    by_level: Array
+    by_task: Array
+
+
+class _Point(NamedTuple):
+    """Abilities (F, R), levels (F, dimensions, R) and eases, which are difficulties with the other sign."""
+
+    ability: Array
+    level: Array
+    ease: Array
+
+    def moved(self, step: _Point, scale: Array) -> _Point:
+        """With a part of a step taken; `scale` of shape (F,)."""
+        return _Point(*(x + scale.reshape(-1, *[1] * (x.ndim - 1)) * s for x, s in zip(self, step, strict=True)))
+
+    def largest(self) -> Array:
+        """Largest absolute value of each, shape (F,)."""
+        return np.max([np.abs(part).reshape(len(part), -1).max(axis=1) for part in self], axis=0)
+
+
+class _Curvature(NamedTuple):
+    """Negative second derivatives, eliminated in turn: tasks, then levels by dimension, then abilities.
+
+    `weights` n p (1 - p) of the cells (dimensions, R, M); `of_task` (dimensions, M); `of_level` (dimensions, R, R) and
+    its `inverse`; `of_ability` (R, R); while fits are made together, each with the first axis F.
+    """
+
+    weights: Array
+    of_task: Array
+    of_level: Array
+    inverse: Array
+    of_ability: Array
+
+    def logdet(self) -> float:
+        """Log determinant of the whole."""
+        parts = np.linalg.slogdet(self.of_level)[1].sum() + np.linalg.slogdet(self.of_ability)[1]
+        return float(parts + np.log(self.of_task).sum())
+
+
+class _Prior(NamedTuple):
+    """Precisions: of a dimension's levels around the abilities (R, R) with its log determinant, ability, task."""
+
+    level: Array
+    level_logdet: float
+    ability: float
+    task: float
+
+    @classmethod
+    def of(cls, n_rows: int, widths: Widths) -> _Prior:
+        """A dimension's levels have covariance deviation^2 I + mean^2 J: own deviations, and the mean they share."""
+        within, shared = widths.deviation**2, widths.mean**2
+        both = within + n_rows * shared
+        level = np.eye(n_rows) / within - shared / (within * both)
+        logdet = -float(np.log(both) + (n_rows - 1) * np.log(within))
+        return cls(level, logdet, widths.ability**-2, widths.task**-2)
+
+
+_Parts = TypeVar("_Parts", _Observed, _Point, _Curvature)
+
+
+def _pick(parts: _Parts, which: Any) -> _Parts:
+    """Some of the fits, or one of them without the first axis."""
+    return type(parts)(*(part[which] for part in parts))
 
 
 def fit(trials: Trials, widths: Widths, start: Fit | None = None) -> Fit:
@@ -174,75 +242,136 @@ def fit(trials: Trials, widths: Widths, start: Fit | None = None) -> Fit:
     TableError
         The method does not converge (the likelihood is concave, so this points to scores that are no fractions).
     """
-    n_rows, n_tasks = trials.runs.shape
-    n_dims = len(trials.dimensions)
-    level_prior, level_logdet = _level_prior(n_rows, widths.deviation)
-    prior = (level_prior, widths.task**-2)
-    at = (np.zeros(n_rows), np.zeros((n_dims, n_rows)), np.zeros(n_tasks))
-    if start is not None:
-        at = (start.ability, start.level, -start.difficulty)
-    value, eta = _objective(trials, at, *prior)
+    return fit_each([trials], widths, [start])[0]
+
+
+def fit_each(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | None]) -> list[Fit]:
+    """`fit` of several data sets of one shape, each as if it were alone, in a fraction of the time.
+
+    Parameters
+    ----------
+    trials : with the same rows, tasks and dimensions.
+    starts : for each of them a fit to begin from, or None.
+    """
+    out: list[Fit] = []
+    size = max(1, _AT_ONCE // max(1, trials[0].runs.size)) if trials else 1
+    for first in range(0, len(trials), size):
+        out += _fit_together(trials[first : first + size], widths, starts[first : first + size])
+    return out
+
+
+def _fit_together(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | None]) -> list[Fit]:
+    dimensions = trials[0].dimensions
+    place, real = _layout(dimensions)
+    prior = _Prior.of(len(trials[0].runs), widths)
+    observed = _observed(trials, place, real)
+    at = _starting_point(observed, starts, place, real)
+    out: list[Fit | None] = [None] * len(trials)
+    going = np.arange(len(trials))
+    value, p = _objective(observed, at, prior)
     for _ in range(_MAX_STEPS):
-        step, curvature = _newton_step(trials, at, eta, *prior)
-        if max(np.abs(part).max() for part in step) < _REST:
-            prior_logdet = n_dims * level_logdet - 2 * n_rows * np.log(WEAK) - 2 * n_tasks * np.log(widths.task)
-            log_marginal = value + 0.5 * (prior_logdet - curvature.logdet())
-            ability, level, ease = _moved(at, step, 1.0)
-            return Fit(ability, level, -ease, widths, float(log_marginal), curvature, trials.dimensions)
-        scale = 1.0
-        while True:
-            new = _moved(at, step, scale)
-            new_value, new_eta = _objective(trials, new, *prior)
-            if new_value >= value - 1e-9 * abs(value) or scale < 1e-6:
-                break
-            scale /= 2
-        at, value, eta = new, new_value, new_eta
+        step, curvature = _newton_step(observed, at, p, prior)
+        there = step.largest() < _REST
+        last = at.moved(step, np.ones(len(going)))
+        for k in np.flatnonzero(there):
+            ability, level, ease = _pick(last, k)
+            own = _pick(curvature, k)
+            out[going[k]] = Fit(ability, level, -ease[real], widths, float(value[k]), own, dimensions)
+        if there.all():
+            return [f for f in out if f is not None]
+        going, value = going[~there], value[~there]
+        observed, at, step = (_pick(x, ~there) for x in (observed, at, step))
+        at, value, p = _line_search(observed, at, step, value, prior)
     raise TableError("the penalised fit did not converge; check that scores lie between 0 and 1")
 
 
-#: Abilities (R,), levels (dimensions, R) and eases, which are difficulties with the other sign (T,).
-_Point = tuple[Array, Array, Array]
+def _layout(dimensions: Sequence[slice]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Places of the tasks by dimension, and which of them are tasks; shape (dimensions, M). Padding points to 0."""
+    most = max(d.stop - d.start for d in dimensions)
+    place = np.zeros((len(dimensions), most), dtype=np.int64)
+    real = np.zeros(place.shape, dtype=bool)
+    for k, d in enumerate(dimensions):
+        place[k, : d.stop - d.start] = np.arange(d.start, d.stop)
+        real[k, : d.stop - d.start] = True
+    return place, real
 
 
-def _moved(at: _Point, step: _Point, scale: float) -> _Point:
-    return (at[0] + scale * step[0], at[1] + scale * step[1], at[2] + scale * step[2])
+def _observed(trials: Sequence[Trials], place: NDArray[np.int64], real: NDArray[np.bool_]) -> _Observed:
+    def by_dimension(cells: Array) -> Array:
+        return np.ascontiguousarray((cells[:, :, place] * real).transpose(0, 2, 1, 3))
+
+    passes = by_dimension(np.stack([t.passes for t in trials]))
+    return _Observed(by_dimension(np.stack([t.runs for t in trials])), passes.sum(axis=3), passes.sum(axis=2))
 
 
-def _objective(trials: Trials, at: _Point, level_prior: Array, task_prior: float) -> tuple[float, Array]:
-    ability, level, ease = at
-    eta = _logits(level, ease, trials.dimensions)
-    likelihood = (trials.passes * eta - trials.runs * np.logaddexp(0.0, eta)).sum()
-    apart = level - ability
-    penalty = ((apart @ level_prior) * apart).sum() + task_prior * ease @ ease + ability @ ability / WEAK**2
-    return float(likelihood - 0.5 * penalty), eta
+def _starting_point(
+    observed: _Observed, starts: Sequence[Fit | None], place: NDArray[np.int64], real: NDArray[np.bool_]
+) -> _Point:
+    n, _, n_rows, _ = observed.runs.shape
+    at = _Point(np.zeros((n, n_rows)), np.zeros(observed.by_level.shape), np.zeros(observed.by_task.shape))
+    for k, start in enumerate(starts):
+        if start is not None:
+            at.ability[k], at.level[k], at.ease[k] = start.ability, start.level, -start.difficulty[place] * real
+    return at
 
 
-def _newton_step(
-    trials: Trials, at: _Point, eta: Array, level_prior: Array, task_prior: float
-) -> tuple[_Point, _Curvature]:
-    ability, level, ease = at
-    n_dims, n_rows = level.shape
-    p = expit(eta)
-    residual, weights = trials.passes - trials.runs * p, trials.runs * p * (1 - p)
-    of_task = weights.sum(axis=0) + task_prior
-    slope_ease = residual.sum(axis=0) - task_prior * ease
-    pull = (level - ability) @ level_prior
-    slope, of_level = -pull, np.empty((n_dims, n_rows, n_rows))
-    for d, tasks in enumerate(trials.dimensions):
-        w = weights[:, tasks]
-        shared = w / of_task[tasks]
-        of_level[d] = level_prior + np.diag(w.sum(axis=1)) - shared @ w.T
-        slope[d] += residual[:, tasks].sum(axis=1) - shared @ slope_ease[tasks]
+def _objective(observed: _Observed, at: _Point, prior: _Prior) -> tuple[Array, Array]:
+    """The penalised log likelihoods, shape (F,), and the probabilities of a pass, (F, dimensions, R, M)."""
+    eta = at.level[..., None] + at.ease[:, :, None, :]
+    odds = np.exp(-np.abs(eta))
+    p = 1.0 / (1.0 + odds)
+    # log(1 + exp(eta)) = max(eta, 0) - log p of |eta|
+    softplus = np.maximum(eta, 0.0)
+    softplus -= np.log(p)
+    likelihood = (at.level * observed.by_level).sum(axis=(1, 2)) + (at.ease * observed.by_task).sum(axis=(1, 2))
+    likelihood -= np.einsum("fdrm,fdrm->f", observed.runs, softplus)
+    np.multiply(p, odds, out=p, where=eta < 0)
+    apart = at.level - at.ability[:, None, :]
+    penalty = ((apart @ prior.level) * apart).sum(axis=(1, 2)) + prior.task * (at.ease**2).sum(axis=(1, 2))
+    penalty += prior.ability * (at.ability**2).sum(axis=1)
+    return likelihood - 0.5 * penalty, p
+
+
+def _line_search(
+    observed: _Observed, at: _Point, step: _Point, value: Array, prior: _Prior
+) -> tuple[_Point, Array, Array]:
+    """The step, or that part of it (a half, a quarter ...) at which the objective does not fall."""
+    scale = np.ones(len(value))
+    while True:
+        new = at.moved(step, scale)
+        new_value, p = _objective(observed, new, prior)
+        too_far = ~(new_value >= value - 1e-9 * np.abs(value)) & (scale >= 1e-6)
+        if not too_far.any():
+            return new, new_value, p
+        scale[too_far] /= 2
+
+
+def _newton_step(observed: _Observed, at: _Point, p: Array, prior: _Prior) -> tuple[_Point, _Curvature]:
+    n_dims, n_rows = at.level.shape[1:]
+    expected = observed.runs * p
+    weights = expected * (1 - p)
+    of_task = weights.sum(axis=2) + prior.task
+    slope_ease = observed.by_task - expected.sum(axis=2) - prior.task * at.ease
+    shared = weights / of_task[:, :, None, :]
+    pull = (at.level - at.ability[:, None, :]) @ prior.level
+    slope = observed.by_level - expected.sum(axis=3) - pull - _times(shared, slope_ease)
+    of_level = prior.level - shared @ weights.swapaxes(2, 3)
+    diagonal = np.arange(n_rows)
+    of_level[..., diagonal, diagonal] += weights.sum(axis=3)
     inverse = np.linalg.inv(of_level)
-    solved = (inverse @ slope[:, :, None])[:, :, 0]
-    of_ability = n_dims * level_prior + np.eye(n_rows) / WEAK**2 - level_prior @ inverse.sum(axis=0) @ level_prior
-    step_ability = np.linalg.solve(of_ability, pull.sum(axis=0) - ability / WEAK**2 + level_prior @ solved.sum(axis=0))
-    step_level = solved + inverse @ (level_prior @ step_ability)
-    step_ease = slope_ease / of_task
-    for d, tasks in enumerate(trials.dimensions):
-        step_ease[tasks] -= (step_level[d] @ weights[:, tasks]) / of_task[tasks]
-    curvature = _Curvature(weights, of_task, of_level, inverse, of_ability, level_prior)
-    return (step_ability, step_level, step_ease), curvature
+    solved = _times(inverse, slope)
+    of_ability = n_dims * prior.level - prior.level @ inverse.sum(axis=1) @ prior.level
+    of_ability[..., diagonal, diagonal] += prior.ability
+    slope_ability = pull.sum(axis=1) - prior.ability * at.ability + solved.sum(axis=1) @ prior.level
+    step_ability = np.linalg.solve(of_ability, slope_ability[..., None])[..., 0]
+    step_level = solved + _times(inverse, (step_ability @ prior.level)[:, None, :])
+    step_ease = slope_ease / of_task - _times(shared.swapaxes(2, 3), step_level)
+    return _Point(step_ability, step_level, step_ease), _Curvature(weights, of_task, of_level, inverse, of_ability)
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """Matrices (..., a, b) times vectors (..., b)."""
+    return (matrices @ vectors[..., None])[..., 0]
 
 
 # -- widths -----------------------------------------------------------------------------------------------
@@ -250,13 +379,15 @@ def _newton_step(
 
 def empirical_bayes(trials: Trials) -> Fit:
     """The fit at the widths with the largest Laplace-approximated marginal likelihood."""
-    best = [Widths(1.0, 1.0), fit(trials, Widths(1.0, 1.0))]
+    first = Widths(1.0, 1.0)
+    warm = fit(trials, first)
 
     def loss(widths: Widths) -> float:
-        best[1] = fit(trials, widths, best[1])
-        return -best[1].log_marginal
+        nonlocal warm
+        warm = fit(trials, widths, warm)
+        return -warm.log_marginal
 
-    return fit(trials, _search(loss, Widths(1.0, 1.0), trials), best[1])
+    return fit(trials, _search(loss, first, trials), warm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +418,7 @@ def cross_validate(trials: Trials, seed: int, folds: int = FOLDS) -> tuple[Fit, 
     warm = [start] * folds
 
     def loss(widths: Widths) -> float:
-        for k, (rest, _) in enumerate(parts):
-            warm[k] = fit(rest, widths, warm[k])
+        warm[:] = fit_each([rest for rest, _ in parts], widths, warm)
         return sum(_log_loss(held, f.logits) for f, (_, held) in zip(warm, parts, strict=True))
 
     chosen = _search(loss, start.widths, trials, evaluations=30)
@@ -298,11 +428,10 @@ def cross_validate(trials: Trials, seed: int, folds: int = FOLDS) -> tuple[Fit, 
 def held_out(trials: Trials, widths: Widths, seed: int, folds: int = FOLDS, start: Fit | None = None) -> HeldOut:
     """Held-out log loss at given widths, and that of the row's own mean in the dimension on the same folds."""
     of_cell = _folds(trials, folds, seed)
-    total = own = 0.0
-    for k in range(folds):
-        rest, held = trials.without(of_cell == k), trials.only(of_cell == k)
-        total += _log_loss(held, fit(rest, widths, start).logits)
-        own += _log_loss(held, _own_mean_logits(rest))
+    parts = [(trials.without(of_cell == k), trials.only(of_cell == k)) for k in range(folds)]
+    fits = fit_each([rest for rest, _ in parts], widths, [start] * folds)
+    total = sum(_log_loss(held, f.logits) for f, (_, held) in zip(fits, parts, strict=True))
+    own = sum(_log_loss(held, _own_mean_logits(rest)) for rest, held in parts)
     n = trials.runs.sum()
     return HeldOut(float(total / n), float(own / n), folds, int((trials.runs > 0).sum()))
 

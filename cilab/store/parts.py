@@ -1,19 +1,18 @@
 """Parquet parts: written atomically, checked on write and on read.
 
-May import `cilab.tables`, `cilab.errors`. The layout and what is durable when stand in `cilab.store`.
+May import `cilab.store.footers`, `cilab.tables`, `cilab.errors`. The layout, and what is durable when, stand in
+`cilab.store`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import json
 import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import polars as pl
 
 from cilab.errors import StoreError, TableError, nearest
+from cilab.store.footers import JOBS_KEY, VERSION_KEY, damaged, footers
 from cilab.tables import TABLES, TABLES_VERSION, check, frame, schema_problems, valid_text
 
 #: Tables that a study's folder holds; `models` comes from the registry.
@@ -91,9 +91,9 @@ def _write_part(path: Path, df: pl.DataFrame, jobs: Sequence[str]) -> None:
     import pyarrow.parquet as pq
 
     _make_durable(path.parent)
-    meta = {"cilab_tables": str(TABLES_VERSION)}
+    meta = {VERSION_KEY: str(TABLES_VERSION)}
     if jobs:
-        meta["cilab_jobs"] = json.dumps(list(jobs))
+        meta[JOBS_KEY] = json.dumps(list(jobs))
     df = df.select(TABLES[path.parent.name].names)  # parts are read one after the other: one order of columns
     arrow = df.to_arrow(compat_level=pl.CompatLevel.oldest())
     settings: dict[str, Any] = {
@@ -166,45 +166,6 @@ def _part_numbers(folder: Path, table: str) -> list[int]:
     return sorted(int(m.group(1)) for n in names if (m := _PART.match(n)))
 
 
-@dataclass(frozen=True)
-class _Footer:
-    columns: Mapping[str, Any]  # name -> Polars type
-    jobs: tuple[str, ...]
-
-
-@functools.lru_cache(maxsize=4096)
-def _footer_of(path: str, size: int, mtime_ns: int) -> _Footer:
-    """Columns and jobs of a part; parts never change, so the answer is kept."""
-    try:
-        meta = pl.read_parquet_metadata(path)
-        version = int(meta.get("cilab_tables", 0))
-        columns = dict(pl.read_parquet_schema(path))
-        jobs = tuple(json.loads(meta.get("cilab_jobs", "[]")))
-    except (pl.exceptions.PolarsError, OSError, ValueError, TypeError) as e:
-        raise _damaged(path, e) from None
-    if version > TABLES_VERSION:
-        raise StoreError(
-            f"{path}: written by a newer cilab (tables {version}, this one reads {TABLES_VERSION}). Upgrade cilab."
-        )
-    return _Footer(columns, jobs)
-
-
-def _footer(path: Path) -> _Footer:
-    try:
-        stat = path.stat()
-    except OSError as e:
-        raise StoreError(f"{path}: cannot be read ({e.strerror}).") from None
-    return _footer_of(str(path), stat.st_size, stat.st_mtime_ns)
-
-
-def _damaged(path: str | Path, e: BaseException) -> StoreError:
-    reason = (str(e).splitlines() or [type(e).__name__])[0]
-    return StoreError(
-        f"{path}: is no readable Parquet file ({reason}). Move it and the parts of the same number away, "
-        "then run the study again: only their rollouts are played again."
-    )
-
-
 def committed(folder: Path) -> frozenset[int]:
     return frozenset(_part_numbers(folder, "runs"))
 
@@ -212,14 +173,17 @@ def committed(folder: Path) -> frozenset[int]:
 def part_paths(folder: Path, table: str, committed: frozenset[int]) -> list[Path]:
     """The committed parts of a table, checked against its schema."""
     paths = [_part_path(folder, table, n) for n in _part_numbers(folder, table) if n in committed]
-    for path in paths:
-        if problems := schema_problems(table, _footer(path).columns):
-            raise StoreError(f"{path}: {'; '.join(problems)}; it was not written by cilab as it stands.")
+    checked: Any = None
+    for path, footer in zip(paths, footers(paths), strict=True):
+        if footer.columns is not checked:
+            if problems := schema_problems(table, footer.columns):
+                raise StoreError(f"{path}: {'; '.join(problems)}; it was not written by cilab as it stands.")
+            checked = footer.columns
     return paths
 
 
 def scan(table: str, parts: list[Path]) -> pl.LazyFrame:
-    return pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=TABLES[table].schema)
+    return pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame(schema=TABLES[table].schema)
 
 
 def collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
@@ -227,14 +191,14 @@ def collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
     try:
         return lazy.collect()
     except (pl.exceptions.PolarsError, OSError) as e:
-        raise _damaged(_unreadable(folder) or folder / "tables", e) from None
+        raise damaged(_unreadable(folder) or folder / "tables", e) from None
 
 
 def _unreadable(folder: Path) -> Path | None:
     """The first part that cannot be read to its end."""
     for path in sorted(folder.glob("tables/*/part-*.parquet")):
         try:
-            pl.read_parquet(path)
+            pl.read_parquet(path, glob=False)
         except (pl.exceptions.PolarsError, OSError):
             return path
     return None
@@ -284,7 +248,7 @@ def finished_jobs(folder: Path) -> set[str]:
 
 def finished_in(folder: Path, committed: frozenset[int]) -> set[str]:
     parts = part_paths(folder, "runs", committed)
-    done = {job for path in parts for job in _footer(path).jobs}
+    done = {job for footer in footers(parts) for job in footer.jobs}
     done.update(collect(scan("runs", parts).select("run_id"), folder)["run_id"].to_list())
     return done
 

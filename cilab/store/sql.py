@@ -6,7 +6,9 @@ May import `cilab.store.parts`, `cilab.tables`, `cilab.errors`.
 from __future__ import annotations
 
 import contextlib
+import glob
 import itertools
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,13 @@ from cilab.tables import empty, valid_text
 
 _READS = "a query is one SELECT; it cannot write, load or set anything"
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
+#: Tables of a rollout itself; the others are remarks on it, and those of several studies add up.
+OF_THE_ROLLOUT = ("runs", "messages", "calls")
+#: Types that Polars takes from DuckDB as they are. Others (intervals, unions) go through pyarrow.
+_PLAIN = {
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "VARCHAR[]"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
+}
 _EXPLAIN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain(?:\s+analyze)?\s*(?:\([^)]*\))?", re.DOTALL | re.I)
 
 
@@ -58,14 +67,18 @@ def _view(db: Any, name: str, sources: Sequence[Source]) -> list[str]:
             db.register(f"_{name}_{number}_without", pl.DataFrame({"id": sorted(source.without)}).to_arrow())
             unseen = f" WHERE run_id NOT IN (SELECT id FROM _{name}_{number}_without)"
         if source.parts:
-            files += [str(path.resolve()) for path in source.parts]
-            listed = _sql_list([str(path.resolve()) for path in source.parts])
+            paths = [os.path.abspath(path) for path in source.parts]
+            files += paths
+            listed = _sql_list([glob.escape(path) for path in paths])
             selects.append(f"SELECT * FROM read_parquet({listed}){unseen}")
         if source.rows is not None or not source.parts:
             rows = empty(name) if source.rows is None else source.rows
             db.register(f"_{name}_{number}", rows.to_arrow())
             selects.append(f"SELECT * FROM _{name}_{number}{unseen}")
-    db.execute(f"CREATE VIEW {name} AS " + " UNION ALL BY NAME ".join(selects))
+    table = " UNION ALL BY NAME ".join(selects)
+    if len(sources) > 1 and name not in OF_THE_ROLLOUT:  # the same remark in two studies is one
+        table = f"SELECT DISTINCT * FROM ({table})"
+    db.execute(f"CREATE VIEW {name} AS {table}")
     return files
 
 
@@ -98,11 +111,11 @@ def answer(query: str, read: Callable[[str], Any]) -> pl.DataFrame:
                         files += _view(db, name, found if isinstance(found, list) else [found])
                     else:
                         db.register(name, found)
-            db.execute("SET TimeZone = 'UTC'")
-            db.execute("SET allowed_paths = " + _sql_list(files))
-            db.execute("SET enable_external_access = false")
-            db.execute("SET lock_configuration = true")
-            return _as_polars(db.sql(query).to_arrow_table())
+            db.execute(
+                f"SET TimeZone = 'UTC'; SET allowed_paths = {_sql_list([*{*files, *map(glob.escape, files)}])}; "
+                "SET enable_external_access = false; SET lock_configuration = true"
+            )
+            return _fetch(db, query)
         except duckdb.Error as e:
             of_query = (
                 duckdb.ParserException,
@@ -124,7 +137,7 @@ def _damaged_part(files: Sequence[str]) -> str | None:
     """What is wrong with the first part that cannot be read to its end; None when all can."""
     for file in files:
         try:
-            collect(pl.scan_parquet(file), Path(file).parents[2])
+            collect(pl.scan_parquet(file, glob=False), Path(file).parents[2])
         except StoreError as e:
             return str(e)
     return None
@@ -156,6 +169,24 @@ def _reason(e: Exception) -> str:
     return " ".join([lines[0], *hints])[:300]
 
 
+def _fetch(db: Any, query: str) -> pl.DataFrame:
+    """The answer, handed over as it comes where it holds plain columns only; through pyarrow where it does not."""
+    found = db.sql(query)
+    if len(set(found.columns)) == len(found.columns) and {str(kind) for kind in found.types} <= _PLAIN:
+        with contextlib.suppress(pl.exceptions.PolarsError):  # DuckDB's own words on what is wrong are asked for below
+            return _whole_sums(pl.DataFrame(found))
+        found = db.sql(query)
+    return _as_polars(found.to_arrow_table())
+
+
+def _whole_sums(df: pl.DataFrame) -> pl.DataFrame:
+    """Sums of whole numbers as Int64."""
+    whole = [n for n, dtype in df.schema.items() if dtype == pl.Decimal(38, 0)]
+    with contextlib.suppress(pl.exceptions.PolarsError):  # too large for 64 bits: it stays as it is
+        return df.with_columns(pl.col(whole).cast(pl.Int64)) if whole else df
+    return df
+
+
 def _as_polars(arrow: Any) -> pl.DataFrame:
     """DuckDB's answer in Polars: names made unique, sums of whole numbers whole, spans of time as durations."""
     import pyarrow as pa
@@ -167,11 +198,7 @@ def _as_polars(arrow: Any) -> pl.DataFrame:
     spans = [i for i, f in enumerate(arrow.schema) if f.type == pa.month_day_nano_interval()]
     for i in spans:
         arrow = arrow.set_column(i, arrow.column_names[i], pa.array(_spans(arrow.column(i)), pa.duration("us")))
-    df = pl.DataFrame(arrow.rename_columns(names))
-    whole = [n for n, dtype in df.schema.items() if dtype == pl.Decimal(38, 0)]
-    with contextlib.suppress(pl.exceptions.PolarsError):  # too large for 64 bits: it stays as it is
-        df = df.with_columns(pl.col(whole).cast(pl.Int64))
-    return df
+    return _whole_sums(pl.DataFrame(arrow.rename_columns(names)))
 
 
 def _spans(column: Any) -> list[int | None]:

@@ -22,7 +22,7 @@ from cilab import journal
 from cilab.errors import StoreError, TableError, nearest
 from cilab.store import parts as files
 from cilab.store.parts import RUN_TABLES, collect, payload_frames, revive
-from cilab.store.sql import Source, answer
+from cilab.store.sql import OF_THE_ROLLOUT, Source, answer
 from cilab.tables import TABLES
 
 
@@ -167,10 +167,20 @@ class Study:
 
     @property
     def data_hash(self) -> str:
-        """12 hex digits over every run's id, status, outcomes and end; how the files are cut does not matter."""
+        """12 hex digits over every run's id, status, outcomes and end, and over what was said of the runs since.
+
+        That is labels, annotations and reviews, without the reasons given. How the files are cut does not matter.
+        """
         outcomes = ("outcome", "score", "passed", "weighted_outcome", "success", "joint_share")
         runs = _read(self, self.runs.select("run_id", "status", *outcomes, "finished_at").sort("run_id"))
-        return hashlib.blake2b(runs.write_csv().encode(), digest_size=6).hexdigest()
+        digest = hashlib.blake2b(runs.write_csv().encode(), digest_size=6)
+        ids = runs.select(pl.col("run_id").unique(maintain_order=True))
+        places = ids.with_row_index("place", offset=1).cast({"place": pl.Int64})
+        for name in _REMARKS:
+            tally = _read(self, _tally(self.table(name), name, places))
+            if tally.height:
+                digest.update(f"{name}\n{tally.write_csv()}".encode())
+        return digest.hexdigest()
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a DuckDB SELECT over the tables by their names.
@@ -190,13 +200,27 @@ class Study:
         return f"<b>study {html.escape(self.name)}</b>{note}{_read(self, runs)._repr_html_()}"
 
 
+#: What a remark says, by table: few different values, so that they are counted rather than sorted.
+_REMARKS = {
+    "labels": ("rater", "model", "label", "gives_way", "noticed"),
+    "annotations": ("annotator", "repeat", "agent", "feature", "value", "text"),
+    "reviews": ("reviewer", "old_score", "new_score", "at"),
+}
+
+
+def _tally(remarks: pl.LazyFrame, name: str, places: pl.DataFrame) -> pl.LazyFrame:
+    """How often each remark stands, with sums over the places where it does: they change when it moves."""
+    place = pl.col("place")
+    sums = [place.sum().alias("places"), (place * place).sum().alias("squares")]
+    if name == "labels":
+        sums += [pl.col("index").sum().alias("indices"), (place * pl.col("index")).sum().alias("messages")]
+    placed = remarks.join(places.lazy(), on="run_id", how="left")
+    return placed.group_by(_REMARKS[name]).agg(pl.len().alias("n"), *sums).sort(_REMARKS[name], nulls_last=True)
+
+
 def _read(study: Any, lazy: pl.LazyFrame) -> pl.DataFrame:
     """Rows of a study, or of a data set in memory, which borrows its properties and has no folder."""
     return collect(lazy, study.path) if isinstance(study, Study) else lazy.collect()
-
-
-#: Tables of a rollout itself; the others are remarks on it, and those of several studies add up.
-_OF_THE_ROLLOUT = ("runs", "messages", "calls")
 
 
 @dataclass(frozen=True)
@@ -215,12 +239,19 @@ class Studies(Study):
         """The studies' names."""
         return " + ".join(study.name for study in self.members)
 
+    def _models(self) -> pl.DataFrame:
+        """The models that any of the studies brings, before those of the registry."""
+        known = super()._models()
+        of_all = pl.concat([study._models() for study in self.members])
+        own = of_all.join(known, on=known.columns, how="anti", nulls_equal=True, maintain_order="left")
+        return pl.concat([own, known]).unique("model", keep="first", maintain_order=True)
+
     def _table_of(self, snapshot: Any, name: str) -> pl.LazyFrame:
         if name == "models" or name not in RUN_TABLES:
             return super()._table_of(None, name)
         found = self._sources(self._snapshots(), name)
         lazy = pl.concat([source.lazy() for source in found])
-        return lazy if name in _OF_THE_ROLLOUT else lazy.unique(maintain_order=True)
+        return lazy if name in OF_THE_ROLLOUT else lazy.unique(maintain_order=True)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a DuckDB SELECT over the tables of all studies by their names (see `Study.sql`)."""
@@ -249,7 +280,7 @@ class Studies(Study):
         out = []
         for snapshot, elsewhere in snapshots:
             source = snapshot.source(name)
-            out.append(replace(source, without=elsewhere) if name in _OF_THE_ROLLOUT else source)
+            out.append(replace(source, without=elsewhere) if name in OF_THE_ROLLOUT else source)
         return out
 
 

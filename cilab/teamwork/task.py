@@ -221,7 +221,7 @@ class Deal(Strict):
     """
 
     with_seat: Id
-    items: Annotated[dict[str, Annotated[int, Field(ge=1)]], Field(min_length=2)]
+    items: Annotated[dict[Id, Annotated[int, Field(ge=1)]], Field(min_length=2)]
     you: dict[str, float]
     them: dict[str, float]
     pushed: dict[str, int]
@@ -293,7 +293,7 @@ class State(Strict):
 
 
 class Script(Strict):
-    """What one scripted seat says: `states` from `opens` on (the seat that the dimension is about), or lines by round."""
+    """What one scripted seat says: `states` from `opens` on (the seat of the problem), or lines by round."""
 
     opens: str | None = None
     states: dict[str, State] = {}

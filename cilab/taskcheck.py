@@ -1,0 +1,224 @@
+"""Proves tasks: every exemplar is played through the engine and must come out as it says.
+
+May import `cilab.teamwork`, `cilab.collect`, `cilab.store`, `cilab.stats.failures`. Calls no language model; what it
+plays lies in a temporary folder and is thrown away.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cilab import store
+from cilab.collect import background
+from cilab.collect.engine import Engine, Job, rollout_job
+from cilab.collect.model import ChatModel
+from cilab.collect.spec import RunSpec
+from cilab.stats.failures import NOTICED_BY_CHECK, sort_failures
+from cilab.teamwork import bank
+from cilab.teamwork.bank import Task
+from cilab.teamwork.judges import RATERS
+from cilab.teamwork.plan import check_sandbox
+from cilab.teamwork.play import play
+from cilab.teamwork.sim import ExemplarActor, SimJudge, SimPartner, Stubborn
+from cilab.teamwork.task import STAGES, Exemplar, dimension_modes
+
+#: Agents that do one thing whatever happens, and the version that must stop them: (least share that fails, version).
+STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}
+_JUDGES = {rater: f"sim/exact-judge-{which}" for rater, which in zip(RATERS, "abc", strict=True)}
+_PARTNER = "sim/team-partner"
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """What came of proving tasks.
+
+    Attributes
+    ----------
+    table : one row per run: `task_id, dimension, exemplar, version, kind, expected, got, score, outcome, evidence, labels,
+        as_expected`; the stubborn agents are the rows of kind `stubborn`, without an expectation of their own.
+    problems : one line each; empty when everything is proven.
+    shares : agent -> share of its runs (of the version that counts) that fail.
+    """
+
+    table: pl.DataFrame
+    problems: tuple[str, ...]
+    shares: Mapping[str, float]
+
+
+def check_tasks(wanted: Sequence[str] = ("*",), *, isolation: str = "bwrap") -> TaskCheck:
+    """Play every exemplar of the tasks, and the three stubborn agents.
+
+    Parameters
+    ----------
+    wanted : ids, patterns, dimensions or folders.
+    isolation : `none` runs code without bubblewrap.
+
+    Raises
+    ------
+    TaskError, SandboxError
+        A task file is wrong, or code cannot be held here.
+    """
+    tasks = bank.find(wanted)
+    check_sandbox(tasks, isolation)
+    models: dict[str, ChatModel] = {name: SimJudge(name[-1], slips=0.0) for name in _JUDGES.values()}
+    models[_PARTNER] = SimPartner()
+    asked: dict[str, tuple[Task, Exemplar | None, str]] = {}
+    specs = []
+    for task in tasks:
+        for spec, exemplar, agent in _runs_of(task, isolation, models):
+            asked[spec.run_id] = (task, exemplar, agent)
+            specs.append(spec)
+    rows = [_row(*asked[run["run_id"]], run) for run in _played(specs, models)]
+    table = pl.DataFrame(rows, schema=_SCHEMA).sort("task_id", "kind", "exemplar")
+    shares = _shares(table)
+    return TaskCheck(table, tuple([*_wrong(table), *(_too_easy(shares) if len(tasks) >= 10 else ())]), shares)
+
+
+_SCHEMA = {
+    "task_id": pl.String,
+    "dimension": pl.String,
+    "exemplar": pl.String,
+    "version": pl.String,
+    "kind": pl.String,
+    "expected": pl.String,
+    "got": pl.String,
+    "score": pl.Float64,
+    "outcome": pl.String,
+    "evidence": pl.List(pl.String),
+    "labels": pl.List(pl.String),
+    "as_expected": pl.Boolean,
+}
+
+
+# -- what is played -----------------------------------------------------------------------------------------------
+
+
+def _runs_of(
+    task: Task, isolation: str, models: dict[str, ChatModel]
+) -> Iterator[tuple[RunSpec, Exemplar | None, str]]:
+    for exemplar in task.file.exemplars:
+        name = f"sim/exemplar-{task.id}-{exemplar.name}"
+        models[name] = ExemplarActor(name, exemplar)
+        yield _spec(task, name, exemplar.version, isolation), exemplar, exemplar.name
+    for agent, (_, version) in STUBBORN.items():
+        name = f"sim/team-{agent}"
+        models.setdefault(name, Stubborn(agent))
+        yield _spec(task, name, version, isolation), None, agent
+
+
+def _spec(task: Task, model: str, version: str, isolation: str) -> RunSpec:
+    team = version != "alone"
+    partners = {s.id: _PARTNER for s in task.file.of_kind("partner")} if team else {}
+    return RunSpec(
+        benchmark="teamwork",
+        task_id=task.id,
+        task_hash=task.task_hash,
+        version=version,
+        model=model,
+        seed=0,
+        judges=_JUDGES if team else {},
+        settings={"partners": partners} if partners else {},
+        hints={"folder": str(task.folder), "dimension": task.file.dimension, "isolation": isolation},
+    )
+
+
+def _played(specs: Sequence[RunSpec], models: Mapping[str, ChatModel]) -> list[dict[str, Any]]:
+    """The runs with their final labels, in the order of `specs`."""
+    with tempfile.TemporaryDirectory(prefix="cilab-tasks-") as folder:
+
+        def jobs() -> Iterator[Job]:
+            return (rollout_job(spec, play) for spec in specs)
+
+        engine = Engine(Path(folder), study="task check", resolve=models.__getitem__)
+        background.submit(engine.run(jobs)).result()
+        study = store.Study(Path(folder))
+        final = study.labels.filter(pl.col("rater") == "final").sort("run_id", "index")
+        said = final.group_by("run_id").agg(pl.col("label").alias("labels"), pl.col("noticed").any().alias("seen"))
+        runs = study.runs.join(said, on="run_id", how="left").collect()
+        by_id = {run["run_id"]: run for run in runs.iter_rows(named=True)}
+        return [by_id[spec.run_id] for spec in specs]
+
+
+# -- what came out --------------------------------------------------------------------------------------------------
+
+
+def _row(task: Task, exemplar: Exemplar | None, agent: str, run: Mapping[str, Any]) -> dict[str, Any]:
+    got = _got(task, run)
+    expected = exemplar.expect if exemplar else None
+    right = None
+    if exemplar is not None:
+        right = got == expected or (expected == "fail" and got not in ("pass", "error"))
+        right = right and (exemplar.score is None or exemplar.score == run["score"])
+    return {
+        "task_id": task.id,
+        "dimension": task.file.dimension,
+        "exemplar": agent,
+        "version": run["version"],
+        "kind": exemplar.kind if exemplar else "stubborn",
+        "expected": expected,
+        "got": got,
+        "score": run["score"],
+        "outcome": run["outcome"] if run["status"] == "ok" else run["error"],
+        "evidence": run["evidence"] or [],
+        "labels": run["labels"] or [],
+        "as_expected": right,
+    }
+
+
+def _got(task: Task, run: Mapping[str, Any]) -> str:
+    """pass, error, the stage of the failure, or fail where no stage applies (alone and baseline, or no rule fits)."""
+    if run["status"] != "ok":
+        return "error"
+    if run["passed"]:
+        return "pass"
+    if run["version"] != "test":
+        return "fail"
+    evidence = run["evidence"] or []
+    by_check = bool(set(evidence) & set(NOTICED_BY_CHECK))
+    failed = pl.DataFrame(
+        {
+            "dimension": [task.file.dimension],
+            "score": [run["score"]],
+            "outcome": [run["outcome"]],
+            "evidence": pl.Series([evidence], dtype=pl.List(pl.String)),
+            "labels": pl.Series([run["labels"] or []], dtype=pl.List(pl.String)),
+            "noticed": [bool(run["seen"]) or by_check],
+        }
+    )
+    mode = sort_failures(failed)["mode"][0]
+    stage = sort_failures(failed)["stage"][0].replace(" ", "_").removesuffix("_it")
+    expected = dimension_modes(task.file.dimension)
+    return stage if stage in STAGES and (mode in expected.values() or stage in expected) else "fail"
+
+
+def _wrong(table: pl.DataFrame) -> Iterator[str]:
+    broken = (pl.col("got") == "error") & pl.col("expected").is_null()
+    for row in table.filter(broken).iter_rows(named=True):
+        yield f"{row['task_id']}: the {row['exemplar']} agent ends in an error: {row['outcome']}"
+    for row in table.filter(~pl.col("as_expected")).iter_rows(named=True):
+        yield (
+            f"{row['task_id']}: exemplars.{row['exemplar']} ({row['version']}): expected {row['expected']}, got "
+            f"{row['got']} (outcome {row['outcome']}, score {row['score']}, evidence {', '.join(row['evidence']) or 'none'}, "
+            f"labels {', '.join(row['labels']) or 'none'})"
+        )
+
+
+def _shares(table: pl.DataFrame) -> dict[str, float]:
+    stubborn = table.filter(pl.col("kind") == "stubborn")
+    failed = stubborn.group_by("exemplar").agg((pl.col("got") != "pass").mean().alias("share"))
+    return dict(sorted(failed.iter_rows()))
+
+
+def _too_easy(shares: Mapping[str, float]) -> Iterator[str]:
+    for agent, (least, version) in STUBBORN.items():
+        if shares[agent] < least:
+            yield (
+                f"the {agent} agent fails {shares[agent]:.0%} of the {version} runs; at least {least:.0%} must fail. "
+                "`table` names the tasks that it passes."
+            )
