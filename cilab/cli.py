@@ -284,6 +284,62 @@ def export_inspect(
         print(path)
 
 
+tasks_app = typer.Typer(help="Tasks of the teamwork benchmark: list, write, prove.", no_args_is_help=True)
+app.add_typer(tasks_app, name="tasks")
+
+Tasks = Annotated[
+    list[str] | None,
+    typer.Argument(help="Ids, patterns, dimensions, or folders with tasks of your own; default all of ours."),
+]
+
+
+@tasks_app.command(name="list")
+def tasks_list(wanted: Tasks = None, as_json: Json = False) -> None:
+    """The tasks, with what each one needs."""
+    from cilab.taskcheck import list_tasks
+
+    table = list_tasks(wanted or ["*"])
+    if as_json:
+        print(table.write_json())
+    else:
+        _print_table(table)
+
+
+@tasks_app.command(name="check")
+def tasks_check(
+    wanted: Tasks = None,
+    sandbox: Annotated[str, typer.Option(help="bwrap, or none to run code without bubblewrap.")] = "bwrap",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every run.")] = False,
+) -> None:
+    """Play every exemplar through the engine: each must come out as it says."""
+    from cilab.taskcheck import check_tasks
+
+    if sandbox not in ("bwrap", "none"):
+        raise CilabError(f"--sandbox {sandbox}: is bwrap or none.")
+    found = check_tasks(wanted or ["*"], isolation=sandbox)
+    if verbose:
+        _print_table(found.table.drop("dimension", "as_expected"))
+    for problem in found.problems:
+        _say(problem)
+    proven = found.table.filter(found.table["as_expected"])
+    print(f"{found.table['task_id'].n_unique()} tasks, {proven.height} exemplars come out as they say")
+    for agent, share in found.shares.items():
+        print(f"the {agent} agent fails {share:.0%}")
+    raise typer.Exit(1 if found.problems else 0)
+
+
+@tasks_app.command(name="new")
+def tasks_new(
+    task_id: Annotated[str, typer.Argument(help="The new task's id: small letters, digits and dashes.")],
+    dimension: Annotated[str, typer.Option("--dimension", help="One of the eight dimensions.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for your tasks.")] = Path("tasks"),
+) -> None:
+    """Write a commented template of a task."""
+    from cilab.taskcheck import write_template
+
+    print(write_template(task_id, dimension, out))
+
+
 @app.command()
 def compare(
     a: Annotated[str, typer.Argument(help="A model, or MODEL:EFFORT, as in the leaderboard.")],

@@ -134,19 +134,19 @@ def load(data: str | os.PathLike[str]) -> Any:
     Returns
     -------
     Dataset or Study
-        Both have `.runs`, `.name`, `.data_hash`, `.simulated` and `.last_finished_at`. (`.show` comes with
-        `cilab.open` only.)
+        Both have the tables, `.sql`, `.show`, `.name`, `.data_hash`, `.simulated` and `.last_finished_at`.
 
     Raises
     ------
     StoreError
         `data` is neither.
     """
-    from cilab import datasets, registry, store
+    from cilab import datasets, store
+    from cilab.show import show
 
     if data in DATA_SETS:
         return getattr(datasets, str(data))()
-    return store.open_study(data, registry.models)
+    return store.open_study(data, page=show)
 
 
 class Header:

@@ -6,9 +6,12 @@ plays lies in a temporary folder and is thrown away.
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +22,16 @@ from cilab.collect import background
 from cilab.collect.engine import Engine, Job, rollout_job
 from cilab.collect.model import ChatModel
 from cilab.collect.spec import RunSpec
+from cilab.errors import nearest
 from cilab.stats.failures import NOTICED_BY_CHECK, sort_failures
+from cilab.tables import DIMENSIONS
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
 from cilab.teamwork.judges import RATERS
 from cilab.teamwork.plan import check_sandbox
 from cilab.teamwork.play import play
 from cilab.teamwork.sim import ExemplarActor, SimJudge, SimPartner, Stubborn
-from cilab.teamwork.task import STAGES, Exemplar, dimension_modes
+from cilab.teamwork.task import STAGES, TASK_ID, Exemplar, TaskError, dimension_labels, dimension_modes
 
 #: Agents that do one thing whatever happens, and the version that must stop them: (least share that fails, version).
 STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}
@@ -40,8 +45,8 @@ class TaskCheck:
 
     Attributes
     ----------
-    table : one row per run: `task_id, dimension, exemplar, version, kind, expected, got, score, outcome, evidence, labels,
-        as_expected`; the stubborn agents are the rows of kind `stubborn`, without an expectation of their own.
+    table : one row per run: `task_id, dimension, exemplar, version, kind, expected, got, score, outcome, evidence,
+        labels, as_expected`; the stubborn agents are the rows of kind `stubborn`, without an expectation of their own.
     problems : one line each; empty when everything is proven.
     shares : agent -> share of its runs (of the version that counts) that fail.
     """
@@ -77,7 +82,7 @@ def check_tasks(wanted: Sequence[str] = ("*",), *, isolation: str = "bwrap") -> 
     rows = [_row(*asked[run["run_id"]], run) for run in _played(specs, models)]
     table = pl.DataFrame(rows, schema=_SCHEMA).sort("task_id", "kind", "exemplar")
     shares = _shares(table)
-    return TaskCheck(table, tuple([*_wrong(table), *(_too_easy(shares) if len(tasks) >= 10 else ())]), shares)
+    return TaskCheck(table, (*_wrong(table), *(_too_easy(shares) if len(tasks) >= 10 else ())), shares)
 
 
 _SCHEMA = {
@@ -94,6 +99,75 @@ _SCHEMA = {
     "labels": pl.List(pl.String),
     "as_expected": pl.Boolean,
 }
+
+
+def list_tasks(wanted: Sequence[str] = ("*",)) -> pl.DataFrame:
+    """One row per task: id, dimension, source, seats, live partners, rounds, sandbox, whether it executes code, title.
+
+    Raises
+    ------
+    TaskError
+        As `check_tasks`.
+    """
+    rows = [
+        {
+            "task_id": task.id,
+            "dimension": task.file.dimension,
+            "source_family": task.file.source.family,
+            "real_world": task.file.real_world,
+            "seats": len(task.file.seats),
+            "partners": len(task.file.of_kind("partner")),
+            "rounds": task.file.rounds,
+            "sandbox": task.file.sandbox is not None,
+            "executes_code": task.file.executes_code,
+            "title": task.file.title,
+        }
+        for task in bank.find(wanted)
+    ]
+    return pl.DataFrame(rows)
+
+
+def write_template(task_id: str, dimension: str, out: str | os.PathLike[str]) -> Path:
+    """Write `out/<task_id>/task.yaml`, a small task with a comment on every part, to be rewritten; returns its path.
+
+    Raises
+    ------
+    TaskError
+        The id or the dimension is none, or the folder is there already.
+    """
+    if not re.fullmatch(TASK_ID, task_id):
+        raise TaskError(f"{task_id!r}: an id has small letters, digits, dashes and underscores only.")
+    if dimension not in DIMENSIONS:
+        raise TaskError(
+            f"--dimension {dimension}: is none.{nearest(dimension, DIMENSIONS)} Known: {', '.join(DIMENSIONS)}"
+        )
+    if dimension in ("handling_conflict", "taking_over"):
+        raise TaskError(
+            f"--dimension {dimension}: needs a deal or an inherited session, which no template can guess. Copy one "
+            f"of ours: `cilab tasks list {dimension}` names them."
+        )
+    path = Path(out) / task_id / "task.yaml"
+    text = (resources.files("cilab.teamwork") / "template.yaml").read_text(encoding="utf-8")
+    labels = dimension_labels(dimension)
+    seen = next(name for name, label in labels.items() if label.noticed)
+    gives = next((name for name, label in labels.items() if label.gives_way), None)
+    plain = next(name for name, label in labels.items() if not label.noticed and not label.gives_way)
+    for mark, value in (
+        ("ID", task_id),
+        ("DIMENSION", dimension),
+        ("SEEN", seen),
+        ("GIVES", gives or plain),
+        ("PLAIN", plain),
+    ):
+        text = text.replace(f"<{mark}>", value)
+    try:
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise TaskError(f"{path.parent}: is there already; choose another id or folder.") from None
+    except OSError as e:
+        raise TaskError(f"{path}: cannot be written ({e.strerror}).") from None
+    return path
 
 
 # -- what is played -----------------------------------------------------------------------------------------------
@@ -202,10 +276,10 @@ def _wrong(table: pl.DataFrame) -> Iterator[str]:
     for row in table.filter(broken).iter_rows(named=True):
         yield f"{row['task_id']}: the {row['exemplar']} agent ends in an error: {row['outcome']}"
     for row in table.filter(~pl.col("as_expected")).iter_rows(named=True):
+        seen, said = (", ".join(row[k]) or "none" for k in ("evidence", "labels"))
         yield (
             f"{row['task_id']}: exemplars.{row['exemplar']} ({row['version']}): expected {row['expected']}, got "
-            f"{row['got']} (outcome {row['outcome']}, score {row['score']}, evidence {', '.join(row['evidence']) or 'none'}, "
-            f"labels {', '.join(row['labels']) or 'none'})"
+            f"{row['got']} (outcome {row['outcome']}, score {row['score']}, evidence {seen}, labels {said})"
         )
 
 

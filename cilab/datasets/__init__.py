@@ -1,6 +1,6 @@
 """Data to work with: published tables, simulated data sets of the papers' size, other people's runs.
 
-May import `cilab.store`, `cilab.registry`, `cilab.tables`, `cilab.paths`. Never calls a model.
+May import `cilab.show`, `cilab.store`, `cilab.registry`, `cilab.tables`, `cilab.paths`. Never calls a model.
 Everything is imported when it is first used.
 """
 

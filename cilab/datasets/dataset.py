@@ -1,6 +1,6 @@
 """A data set in memory that answers the same questions as a study on disk.
 
-May import `cilab.store`, `cilab.tables`, `cilab.errors`. Invents no row: it holds what it is given, checked.
+May import `cilab.show`, `cilab.store`, `cilab.tables`, `cilab.errors`. Invents no row: it holds what it is given, checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -21,6 +21,9 @@ from cilab import store
 from cilab.errors import StoreError, nearest
 from cilab.store import Study
 from cilab.tables import TABLES, check, empty
+
+if TYPE_CHECKING:
+    from cilab.show import Page
 
 Kind = Literal["published", "simulated", "imported"]
 
@@ -81,6 +84,22 @@ class Dataset:
     runs, messages, calls, labels = Study.runs, Study.messages, Study.calls, Study.labels
     annotations, reviews, tasks, models = Study.annotations, Study.reviews, Study.tasks, Study.models
     last_finished_at = Study.last_finished_at
+
+    def show(self, run_id: str) -> Page:
+        """The transcript of one run as a readable page, as of a study on disk (see `cilab.show.show`).
+
+        Parameters
+        ----------
+        run_id : the run's id, or as much of its beginning as no other run shares.
+
+        Raises
+        ------
+        StoreError
+            No run, or more than one, has an id that begins so; the nearest ids are named.
+        """
+        from cilab.show import show
+
+        return show(self, run_id)
 
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a DuckDB SELECT over the tables by their names.

@@ -1,10 +1,10 @@
 """Simulated models of the teamwork benchmark: they act out a task's exemplars with a known ability.
 
-May import `cilab.collect.model`, `cilab.collect.spec`, `cilab.errors` and its own folder. The whole truth about an agent
-stands in `profiles.csv`. The chance that a run goes well is logistic: ability, deviation in the dimension, minus the task's
-difficulty, plus an effect of the agent with the task and of the seed; alone and in a calm team it is easier. A run that
-goes wrong acts out an exemplar of a stage of failure: agents that notice more see the problem, then give in or stop
-short.
+May import `cilab.collect.model`, `cilab.collect.spec`, `cilab.errors` and its own folder. The whole truth about an
+agent stands in `profiles.csv`. The chance that a run goes well is logistic: ability, deviation in the dimension, minus
+the task's difficulty, plus an effect of the agent with the task and of the seed; alone and in a calm team it is easier.
+A run that goes wrong acts out an exemplar of a stage of failure: agents that notice more see the problem, then give in
+or stop short.
 
 Names: `sim/team-F1` … (frontier), `team-C1` … (closed), `team-O1` … (open weights); `team-judge-a|b|c`, `team-partner`;
 and three agents that tasks are checked with: `team-silent`, `team-agreeable`, `team-refusing`.

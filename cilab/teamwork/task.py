@@ -47,8 +47,8 @@ GIVEN_TOOLS = ("submit", "propose_split", "accept_offer", "show_diff")
 YOU = "you"
 EVERYBODY = "team"
 
-_ID = r"^[a-z0-9][a-z0-9_-]*$"
-Id = Annotated[str, Field(pattern=_ID)]
+TASK_ID = r"^[a-z0-9][a-z0-9_-]*$"
+Id = Annotated[str, Field(pattern=TASK_ID)]
 
 
 class TaskError(CilabError):
