@@ -183,6 +183,25 @@ def regrade(
 
 
 @app.command()
+def relabel(
+    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    judge: With,
+    repeat: Repeat = 1,
+    sample: Annotated[
+        int | None, typer.Option("--sample", help="Runs per model, effort and arm, spread over the dimensions.", min=1)
+    ] = None,
+    seed: Seed = 0,
+    study: Annotated[Path | None, typer.Option(help="Study file with the model's route, price and limits.")] = None,
+    budget: Budget = None,
+) -> None:
+    """Have stored teamwork messages labelled by another judge. Nothing is replayed."""
+    from cilab.relabelling import relabel as again
+
+    summary = again(data, judge=judge, repeat=repeat, sample=sample, seed=seed, study=study, budget_usd=budget)
+    raise typer.Exit(_tell(summary, data))
+
+
+@app.command()
 def annotate(
     data: Annotated[Path, typer.Argument(help="A study's folder.")],
     annotator: With,

@@ -165,28 +165,61 @@ def _again(
     budget_usd: float | None,
     show_progress: bool,
 ) -> Summary:
-    for option, value in (("--repeat", repeat), ("--sample", 1 if sample is None else sample)):
-        if value < 1:
-            raise StudyError(f"{option} {value}: must be at least 1.")
-    opened = store.open_study(data, registry.models)
-    rows = _chosen(opened, purpose, sample, seed)
+    again = SecondLook(data, name, repeat, sample, study, budget_usd)
+    rows = _chosen(again.opened, purpose, sample, seed)
     if rows.is_empty():
         raise StudyError(f"{data}: holds no finished maze rollout to {purpose}.")
-    file = load_study(study) if study is not None else None
-    model = None if name == RULES else resolver(file, {})(name)
-    if model is not None:
-        check_ready({name: model})
     prompt = digest(texts.hashes(prompts), 5)
-    annotator = _annotator(opened, purpose, name, prompt)
-    transcripts = _Transcripts(opened, rows["run_id"].to_list())
-    engine = Engine(Path(data), study=opened.name, resolve=lambda _: model, budget_usd=budget_usd, **model_policy(file))
+    annotator = _annotator(again.opened, purpose, name, prompt)
+    transcripts = _Transcripts(again.opened, rows["run_id"].to_list())
 
     def jobs() -> Iterator[Job]:
         for position, row in enumerate(rows.iter_rows(named=True)):
-            for again in range(repeat):
-                yield _job(transcripts, position, row, purpose, look, name, annotator, prompt, again)
+            for number in range(repeat):
+                yield _job(transcripts, position, row, purpose, look, name, annotator, prompt, number)
 
-    return drive(engine, jobs, show_progress)
+    return again.drive(jobs, show_progress)
+
+
+class SecondLook:
+    """A model that looks at the stored rollouts of a study: checked at the start, then driven by the one engine.
+
+    Raises
+    ------
+    StudyError, StoreError
+        Bad input, before anything is called.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str],
+        name: str,
+        repeat: int,
+        sample: int | None,
+        study: str | os.PathLike[str] | None,
+        budget_usd: float | None,
+    ):
+        for option, value in (("--repeat", repeat), ("--sample", 1 if sample is None else sample)):
+            if value < 1:
+                raise StudyError(f"{option} {value}: must be at least 1.")
+        self.opened = store.open_study(data, registry.models)
+        self._data, self._budget = Path(data), budget_usd
+        self._file = load_study(study) if study is not None else None
+        self._model = None if name == RULES else resolver(self._file, {})(name)
+        if self._model is not None:
+            check_ready({name: self._model})
+
+    def drive(self, jobs: Callable[[], Iterator[Job]], show_progress: bool) -> Summary:
+        """Play the jobs that are not finished yet."""
+        model = self._model
+        engine = Engine(
+            self._data,
+            study=self.opened.name,
+            resolve=lambda _: model,
+            budget_usd=self._budget,
+            **model_policy(self._file),
+        )
+        return drive(engine, jobs, show_progress)
 
 
 def _job(

@@ -67,6 +67,21 @@ def test_sql_over_several_studies_gives_the_same(studies):
     assert both.sql("select count(distinct model) from models").item() > 30
 
 
+@pytest.mark.parametrize("table", ["runs", "messages", "annotations", "labels", "tasks", "models"])
+def test_lazy_tables_and_sql_hold_the_same_rows_of_several_studies(studies, table):
+    both = cilab.open(studies / "*")
+    lazy, found = both.table(table).collect(), both.sql(f"select * from {table}")
+    assert sorted(map(repr, found.rows())) == sorted(map(repr, lazy.select(found.columns).rows()))
+    assert found.schema == lazy.schema
+
+
+def test_models_that_one_of_several_studies_brings_are_those_of_all(studies):
+    (studies / "two" / "models.csv").write_text("model,family\nmine,mine\n")
+    both = cilab.open([studies / "one", studies / "two"])
+    assert both.models.filter(pl.col("model") == "mine").collect()["family"].to_list() == ["mine"]
+    assert both.models.collect()["model"].is_unique().all()
+
+
 def test_the_order_of_merging_changes_nothing_but_which_double_counts(studies):
     ab, ba = cilab.open([studies / "one", studies / "two"]), cilab.open([studies / "two", studies / "one"])
     assert set(ab.runs.collect()["run_id"]) == set(ba.runs.collect()["run_id"])

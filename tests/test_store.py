@@ -136,6 +136,64 @@ def test_the_data_hash_changes_when_an_outcome_does(tmp_path, change):
     assert hashes[0] != hashes[1] and all(len(h) == 12 for h in hashes)
 
 
+def label(i=1, index=0, **more):
+    row = {"run_id": f"run{i:03d}", "index": index, "rater": "final", "label": "calm"}
+    return row | {"gives_way": False, "noticed": False} | more
+
+
+def note(i=1, **more):
+    row = {"run_id": f"run{i:03d}", "annotator": "a", "repeat": 0, "agent": 1, "feature": "shared_map", "value": 1.0}
+    return row | {"text": "yes"} | more
+
+
+def review(i=1, **more):
+    return {"run_id": f"run{i:03d}", "reviewer": "me", "old_score": 1.0, "new_score": 0.0, "at": START} | more
+
+
+def hash_with(folder, **remarks):
+    """The hash of two runs and what was said of them."""
+    tables = {"runs": frame("runs", [run(1), run(2)])} | {n: frame(n, rows) for n, rows in remarks.items()}
+    store.write_group(folder, tables)
+    return store.open_study(folder).data_hash
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"labels": [label()]}),
+        ({}, {"annotations": [note()]}),
+        ({}, {"reviews": [review()]}),
+        ({"labels": [label()]}, {"labels": [label(), label(2)]}),
+        ({"labels": [label()]}, {"labels": [label(label="angry")]}),
+        ({"labels": [label()]}, {"labels": [label(gives_way=True)]}),
+        ({"labels": [label()]}, {"labels": [label(rater="second")]}),
+        ({"labels": [label()]}, {"labels": [label(index=1)]}),
+        ({"labels": [label(1), label(2, label="angry")]}, {"labels": [label(1, label="angry"), label(2)]}),
+        ({"labels": [label(1, 0), label(1, 1, label="x")]}, {"labels": [label(1, 1), label(1, 0, label="x")]}),
+        ({"annotations": [note()]}, {"annotations": [note(value=0.0)]}),
+        ({"annotations": [note()]}, {"annotations": [note(text="no")]}),
+        ({"annotations": [note()]}, {"annotations": [note(2)]}),
+        ({"reviews": [review()]}, {"reviews": [review(new_score=0.5)]}),
+    ],
+)
+def test_the_data_hash_changes_with_what_is_said_of_the_runs(tmp_path, before, after):
+    assert hash_with(tmp_path / "before", **before) != hash_with(tmp_path / "after", **after)
+
+
+def test_the_data_hash_does_not_depend_on_the_order_of_remarks_nor_on_the_reasons_given(tmp_path):
+    labels = [label(i, k, label=word) for i in (1, 2) for k, word in enumerate(("calm", "angry"))]
+    reasoned = [row | {"reason": f"because {n}"} for n, row in enumerate(labels)]
+    assert hash_with(tmp_path / "a", labels=labels) == hash_with(tmp_path / "b", labels=reasoned[::-1])
+
+
+def test_a_remark_that_came_in_a_later_part_counts_like_one_of_the_first(tmp_path):
+    whole = hash_with(tmp_path / "whole", labels=[label(1), label(2)], annotations=[note(1)])
+    hash_with(tmp_path / "cut", labels=[label(2)])
+    store.write_group(tmp_path / "cut", {"labels": frame("labels", [label(1)])})
+    store.write_group(tmp_path / "cut", {"annotations": frame("annotations", [note(1)])})
+    assert store.open_study(tmp_path / "cut").data_hash == whole
+
+
 def test_the_order_of_a_frames_columns_does_not_matter(tmp_path):
     store.write_group(tmp_path, frames(1))
     turned = {k: df.select(reversed(df.columns)) for k, df in frames(2).items()}
@@ -407,6 +465,59 @@ def test_a_part_with_other_columns_is_refused(tmp_path, change, words):
     assert text.startswith(str(part(tmp_path))) and words in text
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.drop_columns(["seed"]), "missing columns: seed"),
+        (lambda t: t.drop_columns(["error"]), "missing columns: error"),  # the last one
+        (lambda t: t.append_column("mood", t["seed"]), "unknown columns: mood"),
+        (lambda t: t.set_column(t.schema.get_field_index("seed"), "seed", t["model"]), "seed is String"),
+        (lambda t: t.set_column(t.schema.get_field_index("error"), "error", t["seed"]), "error is Int64"),
+    ],
+)
+def test_a_part_with_other_columns_is_refused_also_after_a_good_one(tmp_path, change, words):
+    for i in range(1, 4):
+        store.write_group(tmp_path, frames(i))
+    rewrite(part(tmp_path, number=3), change)
+    text = line(lambda: ids(tmp_path))
+    assert text.startswith(str(part(tmp_path, number=3))) and words in text
+
+
+@pytest.mark.parametrize("meta", [{b"cilab_tables": b"99"}, {b"cilab_tables": b"one"}, {b"cilab_jobs": b"[1"}])
+def test_metadata_is_looked_at_also_after_a_good_part(tmp_path, meta):
+    for i in range(1, 4):
+        store.write_group(tmp_path, frames(i))
+    rewrite(part(tmp_path, number=2), lambda t: t, meta)
+    assert line(lambda: ids(tmp_path)).startswith(f"{part(tmp_path, number=2)}: ")
+
+
+def test_of_parts_that_are_written_alike_only_the_first_is_read_in_full(tmp_path, monkeypatch):
+    for i in range(1, 5):
+        store.write_group(tmp_path, frames(i))
+    asked = []
+    real = pl.read_parquet_metadata
+    monkeypatch.setattr(pl, "read_parquet_metadata", lambda path: asked.append(path) or real(path))
+    assert len(ids(tmp_path)) == 4
+    assert asked == [str(part(tmp_path))]
+
+
+def test_parts_of_other_writers_are_read_beside_those_of_cilab(tmp_path):
+    for i in range(1, 4):
+        store.write_group(tmp_path, frames(i))
+    path = part(tmp_path, number=2)
+    pl.read_parquet(path).write_parquet(path)  # other bytes, the same columns
+    study = store.open_study(tmp_path)
+    assert ids(tmp_path) == ["run001", "run002", "run003"]
+    assert study.sql("select run_id from runs order by 1")["run_id"].to_list() == ids(tmp_path)
+
+
+def test_jobs_of_parts_that_are_written_alike_stay_with_their_part(tmp_path):
+    groups = [("a", "b"), (), ("c",), ()]
+    for i, jobs in enumerate(groups):
+        store.write_group(tmp_path, frames(i), jobs)
+    assert store.finished_jobs(tmp_path) == {"a", "b", "c", *(f"run{i:03d}" for i in range(4))}
+
+
 @pytest.mark.parametrize("meta", [{b"cilab_tables": b"one"}, {b"cilab_jobs": b"[1"}, {b"cilab_jobs": b"5"}])
 def test_a_part_with_garbage_in_its_metadata_is_refused(tmp_path, meta):
     store.write_group(tmp_path, frames(1))
@@ -426,6 +537,21 @@ def test_an_orphan_part_that_is_corrupt_does_not_matter(tmp_path):
     part(tmp_path, "messages", 2).write_bytes(b"half a part")
     assert store.open_study(tmp_path).messages.collect().height == 2
     assert store.write_group(tmp_path, frames(2)) == 2
+
+
+@pytest.mark.parametrize("name", ["a [1]", "a*b", "q?x", "{a,b}", "it's", "ünï 🧭"])
+def test_marks_of_a_pattern_in_a_folders_name_are_part_of_the_name(tmp_path, name):
+    store.write_group(tmp_path / name, frames(1))
+    store.write_group(tmp_path / "a-b", frames(2))  # what a*b would match
+    study = store.open_study(tmp_path / name)
+    assert study.runs.collect()["run_id"].to_list() == ["run001"]
+    assert study.sql("select run_id from runs").rows() == [("run001",)]
+
+
+def test_sql_reaches_a_study_through_a_link(tmp_path):
+    store.write_group(tmp_path / "study", frames(1))
+    (tmp_path / "link").symlink_to(tmp_path / "study")
+    assert store.open_study(tmp_path / "link").sql("select count(*) from messages").item() == 2
 
 
 # -- opening ----------------------------------------------------------------------------------------------
@@ -660,6 +786,17 @@ def test_duckdbs_first_line_is_quoted_with_its_hint(asked):
     assert "Did you mean" in line(lambda: asked.sql("select * from runz, runs"))
     line(lambda: asked.sql("select 'a\ud800"))
     line(lambda: asked.sql("select \0"))
+
+
+def test_what_goes_wrong_in_the_middle_of_an_answer_is_told_in_duckdbs_words(asked):
+    late = "select case when i < 40000 then 1 else error('late') end from range(50000) t(i)"
+    assert line(lambda: asked.sql(late)) == "query: Invalid Input Error: late"
+
+
+def test_lazy_tables_and_sql_hold_the_same_rows(asked):
+    for name in ("runs", "messages", "labels", "annotations", "models"):
+        lazy, found = asked.table(name).collect(), asked.sql(f"select * from {name}")
+        assert found.equals(lazy) and found.schema == lazy.schema
 
 
 def test_an_answer_that_polars_cannot_hold_is_told(asked):

@@ -1,6 +1,7 @@
 """A data set in memory that answers the same questions as a study on disk.
 
-May import `cilab.show`, `cilab.store`, `cilab.tables`, `cilab.errors`. Invents no row: it holds what it is given, checked.
+May import `cilab.show`, `cilab.store`, `cilab.tables`, `cilab.errors`. Invents no row: it holds what it is given,
+checked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One run as a readable page: the verdict, the facts, and the transcript with each rater's labels on the messages.
 
-May import `cilab.store`, `cilab.tables`, `cilab.errors`. What is behind `.show` of a study and of a data set. Asks an opened study (or a `Dataset`) for its tables; calls no
-model, grades nothing, fetches nothing. A page needs no script and no network, and every word of a run stands in it
-as text: what agents write is never markup here.
+May import `cilab.store`, `cilab.tables`, `cilab.errors`. It is what stands behind `.show` of a study and of a data set,
+and asks them for their tables; calls no model, grades nothing, fetches nothing. A page needs no script and no network,
+and every word of a run stands in it as text: what agents write is never markup here.
 """
 
 from __future__ import annotations

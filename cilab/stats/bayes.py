@@ -2,6 +2,9 @@
 
 The only module that calls pymc, nutpie or arviz, and only inside its functions, as they take seconds to import. May
 import `cilab.errors` and its own folder. Knows arrays only. A posterior comes with its diagnostics, always.
+
+Compiling takes longer than sampling. What is compiled knows the shape of the data, not the data: `compile_model` once,
+then `sample` as many data sets of that shape as there are.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 #: What a posterior must meet (Vehtari et al., 2021): largest R-hat, least effective draws per chain, no divergence.
 MOST_R_HAT = 1.01
 LEAST_ESS_PER_CHAIN = 100
+#: Scales of the half-normal priors of the widths of deviations and of task difficulties, logits.
+PRIOR_SD_DEVIATION, PRIOR_SD_TASK = 2.0, 3.0
 #: Runs of a row in a dimension from which on they say more of its deviation than the prior does.
 _MANY_RUNS = 60
 
@@ -85,11 +90,41 @@ class Posterior:
     sd_task: float
 
 
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled model, for any data of its shape.
+
+    Attributes
+    ----------
+    n_rows, dimensions : the shape.
+    model : nutpie's.
+    seconds : that compiling took.
+    """
+
+    n_rows: int
+    dimensions: tuple[slice, ...]
+    model: Any
+    seconds: float
+
+    def holding(self, trials: Trials) -> Any:
+        """nutpie's model with these data.
+
+        Raises
+        ------
+        TableError
+            The data have another shape.
+        """
+        if len(trials.runs) != self.n_rows or tuple(trials.dimensions) != self.dimensions:
+            raise TableError("the compiled model is for other numbers of rows or tasks; compile one for these data")
+        return self.model.with_data(**_data(trials))
+
+
 def row_task_model(trials: Trials) -> pymc.Model:
     """The model of `row_task_model` with its widths estimated, in its zero-sum parametrisation.
 
     Abilities sum to zero over rows, deviations over rows and over dimensions, difficulties over a dimension's tasks,
-    so that nothing can drift against a mean. A graded run enters as a fractional Bernoulli.
+    so that nothing can drift against a mean. The runs of a cell enter as their number and the sum of their scores,
+    which say all that the likelihood takes from them; a graded run is a fractional Bernoulli.
 
     Parameters
     ----------
@@ -99,25 +134,46 @@ def row_task_model(trials: Trials) -> pymc.Model:
     with _quietly():
         import pymc as pm
 
-    n_rows, n_tasks = trials.runs.shape
-    n_dims = len(trials.dimensions)
-    rows, tasks = np.nonzero(trials.runs > 0)
-    of_task = np.empty(n_tasks, dtype=int)
-    for d, at in enumerate(trials.dimensions):
-        of_task[at] = d
-    with pm.Model(coords={"row": range(n_rows), "dimension": range(n_dims)}) as model:
-        level = pm.Normal("mean", 0.0, WEAK, dims="dimension")[:, None] + np.zeros((n_dims, n_rows))
+        from cilab.stats.bayes_kernel import normaliser
+
+    n_rows, n_dims = len(trials.runs), len(trials.dimensions)
+    data = _data(trials)
+    # Bounds hold by construction: widths are sampled as logarithms. Checking them costs a third of each step.
+    with pm.Model(coords={"row": range(n_rows), "dimension": range(n_dims)}, check_bounds=False) as model:
+        shared = {name: pm.Data(name, values, shape=values.shape) for name, values in data.items()}
+        level = pm.Normal("mean", 0.0, WEAK, dims="dimension")[:, None]
         if n_rows > 1:
             sd_ability = pm.HalfNormal("sd_ability", WEAK)
             level = level + pm.ZeroSumNormal("ability", sigma=sd_ability, dims="row")[None, :]
         if n_rows > 1 and n_dims > 1:
             level = level + _deviation(pm, trials)
         level = pm.Deterministic("level", level, dims=("dimension", "row"))
-        ease = _ease(pm, trials.dimensions, n_tasks)
-        eta = level[of_task[tasks], rows] + ease[tasks]
-        passes, runs = trials.passes[rows, tasks], trials.runs[rows, tasks]
-        pm.Potential("likelihood", (passes * eta - runs * pm.math.log1pexp(eta)).sum())
+        log_likelihood = (level * shared["passes_by_level"]).sum()
+        eases = _eases(pm, trials.dimensions)
+        for n, ease in eases.items():
+            own = level[[d for d, at in enumerate(trials.dimensions) if at.stop - at.start == n]]
+            log_likelihood += (ease * shared[f"passes_by_task_{n}"]).sum() - normaliser(own, ease, shared[f"runs_{n}"])
+        pm.Deterministic("ease", _in_order(eases, trials.dimensions))
+        pm.Potential("likelihood", log_likelihood)
     return model
+
+
+def _data(trials: Trials) -> dict[str, np.ndarray]:
+    """What the model reads, dimensions of one size together; all float64.
+
+    `passes_by_level` (dimensions, R); for each size n `runs_n` (dimensions of that size, R, n), `passes_by_task_n`.
+    """
+    out = {"passes_by_level": np.stack([trials.passes[:, at].sum(axis=1) for at in trials.dimensions])}
+    for n, dimensions in _by_size(trials.dimensions).items():
+        out[f"runs_{n}"] = np.stack([trials.runs[:, at] for at in dimensions])
+        out[f"passes_by_task_{n}"] = np.stack([trials.passes[:, at].sum(axis=0) for at in dimensions])
+    return {name: np.ascontiguousarray(values, dtype=float) for name, values in out.items()}
+
+
+def _by_size(dimensions: Sequence[slice]) -> dict[int, list[slice]]:
+    """Dimensions by their number of tasks; an empty one is left out."""
+    sizes = sorted({at.stop - at.start for at in dimensions} - {0})
+    return {n: [at for at in dimensions if at.stop - at.start == n] for n in sizes}
 
 
 def _deviation(pm: Any, trials: Trials) -> Any:
@@ -126,7 +182,7 @@ def _deviation(pm: Any, trials: Trials) -> Any:
     With few runs a deviation follows its prior, and width and deviations together form a funnel that no sampler
     likes; with many it is the other way round.
     """
-    sd = pm.HalfNormal("sd_deviation", 2.0)
+    sd = pm.HalfNormal("sd_deviation", PRIOR_SD_DEVIATION)
     how = {"n_zerosum_axes": 2, "dims": ("dimension", "row")}
     per_level = np.median([trials.runs[:, d].sum(axis=1) for d in trials.dimensions])
     if per_level < _MANY_RUNS:
@@ -134,23 +190,56 @@ def _deviation(pm: Any, trials: Trials) -> Any:
     return pm.ZeroSumNormal("deviation", sigma=sd, **how)
 
 
-def _ease(pm: Any, dimensions: Sequence[slice], n_tasks: int) -> Any:
-    """Eases of all tasks, drawn together for dimensions with the same number of tasks."""
+def _eases(pm: Any, dimensions: Sequence[slice]) -> dict[int, Any]:
+    """Eases by size of the dimension, each of shape (dimensions of that size, size)."""
     import pytensor.tensor as pt
 
-    sizes = sorted({d.stop - d.start for d in dimensions} - {0, 1})
-    ease = pt.zeros(n_tasks)
-    if sizes:
-        sd = pm.HalfNormal("sd_task", 3.0)
-    for n in sizes:
-        at = [np.arange(d.start, d.stop) for d in dimensions if d.stop - d.start == n]
-        drawn = pm.ZeroSumNormal(f"ease_{n}", sigma=sd, n_zerosum_axes=1, shape=(len(at), n))
-        ease = pt.set_subtensor(ease[np.concatenate(at)], drawn.ravel())
-    return pm.Deterministic("ease", ease)
+    groups = _by_size(dimensions)
+    out: dict[int, Any] = {}
+    if set(groups) - {1}:
+        sd = pm.HalfNormal("sd_task", PRIOR_SD_TASK)
+    for n, own in groups.items():
+        shape = (len(own), n)
+        out[n] = pt.zeros(shape) if n == 1 else pm.ZeroSumNormal(f"ease_{n}", sigma=sd, n_zerosum_axes=1, shape=shape)
+    return out
+
+
+def _in_order(eases: dict[int, Any], dimensions: Sequence[slice]) -> Any:
+    """Eases of all tasks in the tasks' order."""
+    import pytensor.tensor as pt
+
+    groups = _by_size(dimensions)
+    tasks = np.concatenate([np.arange(at.start, at.stop) for n in groups for at in groups[n]])
+    flat = pt.concatenate([eases[n].ravel() for n in groups])
+    return flat if (np.diff(tasks) == 1).all() else flat[np.argsort(tasks)]
+
+
+def compile_model(trials: Trials) -> Compiled:
+    """The model of data like these, compiled for nutpie.
+
+    Parameters
+    ----------
+    trials : their shape is compiled in, and whether they have many runs (see `_deviation`); the data are not.
+    """
+    import time
+
+    begin = time.perf_counter()
+    with _quietly():
+        import nutpie
+
+        model = nutpie.compile_pymc_model(row_task_model(trials))
+    return Compiled(len(trials.runs), tuple(trials.dimensions), model, round(time.perf_counter() - begin, 2))
 
 
 def sample(
-    trials: Trials, *, draws: int = 1000, tune: int = 1000, chains: int = 4, seed: int = 0, cores: int | None = None
+    trials: Trials,
+    *,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+    cores: int | None = None,
+    compiled: Compiled | None = None,
 ) -> Posterior:
     """Sample the posterior with nutpie and check it.
 
@@ -160,12 +249,13 @@ def sample(
     draws, tune : per chain, after and during tuning.
     chains : at least 2, as R-hat compares chains.
     seed : of the sampler.
-    cores : processes at a time; default all that there are.
+    cores : chains at a time; default as many as there are processors.
+    compiled : from `compile_model` with data of the same shape; default: compiled here.
 
     Raises
     ------
     TableError
-        Fewer than 2 chains or 50 draws.
+        Fewer than 2 chains or 50 draws, or `compiled` is for data of another shape.
     """
     if chains < 2 or draws < 50 or tune < 50:
         raise TableError(
@@ -174,14 +264,12 @@ def sample(
         )
     import time
 
+    ready = (compiled or compile_model(trials)).holding(trials)
     with _quietly():
         import nutpie
 
-        compiled = nutpie.compile_pymc_model(row_task_model(trials))
     begin = time.perf_counter()
-    inference = nutpie.sample(
-        compiled, draws=draws, tune=tune, chains=chains, seed=seed, cores=cores, progress_bar=False
-    )
+    inference = nutpie.sample(ready, draws=draws, tune=tune, chains=chains, seed=seed, cores=cores, progress_bar=False)
     seconds = time.perf_counter() - begin
     posterior = inference.posterior
     flat = {name: _flat(posterior[name]) for name in ("level", "ease")}

@@ -20,15 +20,8 @@ from pytensor.link.numba.dispatch import numba_funcify
 
 
 @numba.njit(error_model="numpy")
-def normaliser(level: np.ndarray, ease: np.ndarray, runs: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Sum over cells of runs * log(1 + exp(level + ease)), and its slopes in level and ease.
-
-    Parameters
-    ----------
-    level : logits of rows by dimension, shape (dimensions, R).
-    ease : logits of tasks by dimension, shape (dimensions, M).
-    runs : shape (dimensions, R, M).
-    """
+def _normaliser(level: np.ndarray, ease: np.ndarray, runs: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Value and slopes in level and ease; see `normaliser`."""
     n_dims, n_rows, n_tasks = runs.shape
     by_level, by_ease = np.zeros((n_dims, n_rows)), np.zeros((n_dims, n_tasks))
     of_rows, of_tasks = np.exp(level), np.exp(ease)
@@ -47,7 +40,7 @@ def normaliser(level: np.ndarray, ease: np.ndarray, runs: np.ndarray) -> tuple[A
 
 
 class Normaliser(Op):
-    """`normaliser` in a graph. Second derivatives are not defined: no sampler here asks for them."""
+    """`_normaliser` in a graph. Second derivatives are not defined: no sampler here asks for them."""
 
     __props__ = ()
 
@@ -56,7 +49,7 @@ class Normaliser(Op):
         return Apply(self, inputs, [pt.dscalar(), inputs[0].type(), inputs[1].type()])
 
     def perform(self, node: Apply, inputs: list[np.ndarray], output_storage: list[list[Any]]) -> None:
-        for store, value in zip(output_storage, normaliser(*inputs), strict=True):
+        for store, value in zip(output_storage, _normaliser(*inputs), strict=True):
             store[0] = value
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
@@ -71,4 +64,16 @@ class Normaliser(Op):
 
 @numba_funcify.register(Normaliser)
 def _compiled(op: Normaliser, node: Apply, **_: Any) -> Any:
-    return normaliser
+    return _normaliser
+
+
+def normaliser(level: Any, ease: Any, runs: Any) -> Variable:
+    """Sum over cells of runs * log(1 + exp(level + ease)), a scalar of the graph.
+
+    Parameters
+    ----------
+    level : logits of rows by dimension, shape (dimensions, R).
+    ease : logits of tasks by dimension, shape (dimensions, M).
+    runs : shape (dimensions, R, M).
+    """
+    return Normaliser()(level, ease, runs)[0]

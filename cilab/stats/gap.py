@@ -14,15 +14,26 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from cilab.errors import TableError, nearest
-from cilab.stats.maze_rows import NO_OUTCOME, OUTCOMES, STATUS_REASONS, check_outcome, typed
+from cilab.stats.maze_rows import (
+    NO_OUTCOME,
+    OUTCOMES,
+    PAPER_MAZES,
+    STATUS_REASONS,
+    check_outcome,
+    copies,
+    count_reasons,
+    mark_doubles,
+    mean_interval,
+    two,
+    typed,
+    z_of,
+)
 from cilab.stats.result import Result, read_rows
 
 #: The three settings of figure 4.1, from the easiest on.
 SETTINGS = ("solo_full", "solo_distributed", "pair")
 SETTING_NAMES = {"solo_full": "Solo, full map", "solo_distributed": "Solo, distributed map", "pair": "Pair of copies"}
 
-#: The paper's mazes: 6 x 6, wall density 0.30.
-_PAPER_MAZES = (6, 0.3)
 _KEY = ("model", "effort", "arm")
 
 _TABLE_SCHEMA = {
@@ -112,15 +123,17 @@ def gap(
 
     The estimator is the paper's: per model and setting the mean over rollouts; its standard error sd / sqrt(n) with
     n - 1 in the sd; and the normal interval mean ± z x se (z = 1.96 at 0.95), not clipped to the outcome's range. A
-    pair is one model on both seats (`version == "pair"` and `partner_model == model`). The degradation from the full
-    to the distributed map is reported only where the two intervals separate; so is the collaboration gap, from the
-    distributed map to the pair. Rollouts count as independent: that settings share mazes is not used, so the
-    intervals of the two differences (root of the summed squared standard errors) are rather wide than narrow.
+    pair is one model at one reasoning setting on both seats (`version == "pair"`, `partner_model == model` and
+    `partner_effort == effort`). The degradation from the full to the distributed map is reported only where the two
+    intervals separate; so is the collaboration gap, from the distributed map to the pair. Rollouts count as
+    independent: that settings share mazes is not used, so the intervals of the two differences (root of the summed
+    squared standard errors) are rather wide than narrow.
 
     Parameters
     ----------
     runs : DataFrame or LazyFrame (polars), DataFrame (pandas), or an opened study; the runs table, or at least the
-        columns `version, model, partner_model, status` and the outcome.
+        columns `version, model, partner_model, status` and the outcome. In a table without `partner_effort` a copy
+        has the `effort` of its model.
     outcome : `weighted_outcome` (fraction, at most 1, may be negative) or `success` (true or false).
     maze_size : cells along a side. None: see below.
     wall_density : fraction of cells. None: with several (size, density) in the data, the most frequent one is used
@@ -157,16 +170,16 @@ def gap(
     rows, provenance = read_rows(
         runs,
         required=("version", "model", "partner_model", "status", outcome),
-        optional=("benchmark", "effort", "arm", "maze_size", "wall_density", "run_id"),
+        optional=("benchmark", "effort", "partner_effort", "arm", "maze_size", "wall_density", "run_id"),
     )
     rows = typed(rows, outcome)
     _check_models(rows, models)
     mazes = _mazes(rows, models, maze_size, wall_density)
     rows = rows.with_columns(_reason(models, mazes).alias("reason"))
-    rows = _mark_doubles(rows)
+    rows = mark_doubles(rows)
     cells = rows.filter(pl.col("reason").is_null() | pl.col("reason").is_in([*STATUS_REASONS.values(), NO_OUTCOME]))
     used = cells.filter(pl.col("reason").is_null())
-    left_out = _count_reasons(rows)
+    left_out = count_reasons(rows)
     if used.height == 0:
         raise TableError(f"runs: no scored solo or same-model pair rollout of a maze; left out: {_listed(left_out)}")
     table, gaps = _estimate(cells, ci_level)
@@ -212,7 +225,7 @@ def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
 def _in_scope(models: Sequence[str] | None) -> pl.Expr:
     """Solo rollouts and pairs of copies of the wanted models, in mazes."""
     scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(SETTINGS)
-    scope &= pl.col("version").ne("pair") | pl.col("partner_model").eq_missing(pl.col("model"))
+    scope &= pl.col("version").ne("pair") | copies()
     return scope if models is None else scope & pl.col("model").is_in(list(models))
 
 
@@ -230,7 +243,7 @@ def _mazes(
     if counts and not fits:
         there = ", ".join(sorted(_maze_text((s, d)) for s, d, _ in counts))
         raise TableError(f"no rollouts in {_maze_text((size, density))}; these runs hold {there}")
-    best = max(fits, key=lambda f: (f[0], f[1] == _PAPER_MAZES, *(-(v or 0) for v in f[1])), default=None)
+    best = max(fits, key=lambda f: (f[0], f[1] == tuple(PAPER_MAZES.values()), *(-(v or 0) for v in f[1])), default=None)
     return best[1] if best else (size, density)
 
 
@@ -248,6 +261,8 @@ def _reason(models: Sequence[str] | None, mazes: tuple[int | None, float | None]
         .then(pl.lit("pairs without a partner named"))
         .when((version == "pair") & (partner != pl.col("model")))
         .then(pl.lit("pairs of two different models"))
+        .when((version == "pair") & ~copies())
+        .then(pl.lit("pairs of one model at two reasoning settings"))
         .when(~_in_scope(models))
         .then(pl.lit("of models not asked for"))
         .when(~(pl.col("maze_size").eq_missing(mazes[0]) & pl.col("wall_density").eq_missing(mazes[1])))
@@ -258,18 +273,6 @@ def _reason(models: Sequence[str] | None, mazes: tuple[int | None, float | None]
     return reason.when(pl.col("value").is_null()).then(pl.lit(NO_OUTCOME)).otherwise(None)
 
 
-def _mark_doubles(rows: pl.DataFrame) -> pl.DataFrame:
-    """A run id that stands twice (merged studies) counts once: with its score where one of them has one."""
-    order = rows.sort("run_id", pl.col("reason").is_not_null(), "reason", "value", maintain_order=True)
-    again = pl.col("run_id").is_not_null() & pl.col("run_id").is_first_distinct().not_()
-    return order.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
-
-
-def _count_reasons(rows: pl.DataFrame) -> dict[str, int]:
-    counts = rows.filter(pl.col("reason").is_not_null())["reason"].value_counts()
-    return dict(sorted(counts.rows(), key=lambda item: (-item[1], item[0])))
-
-
 def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The two tables, from the rows of every cell, scored or not."""
     z = NormalDist().inv_cdf(0.5 + ci_level / 2)
@@ -278,7 +281,7 @@ def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.Da
     )
     found: dict[tuple, dict[str, dict[str, Any]]] = {}
     for model, effort, arm, version, values, lost in grouped.iter_rows():
-        estimate = {"n": len(values), "n_left_out": lost, **_interval(values, z)}
+        estimate = mean_interval(values, z) | {"n_left_out": lost}
         found.setdefault((model, effort, arm), {})[version] = estimate
     names = row_names(list(found))
     order = sorted(found, key=lambda key: (*_rank(found[key]), names[key]))
@@ -290,18 +293,6 @@ def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.Da
         full, distributed, pair = (settings.get(s) for s in SETTINGS)
         gaps.append(head | _drop("degradation", full, distributed, z) | _drop("gap", distributed, pair, z))
     return pl.DataFrame(table, schema=_TABLE_SCHEMA), pl.DataFrame(gaps, schema=_GAPS_SCHEMA)
-
-
-def _interval(values: Sequence[float], z: float) -> dict[str, float | None]:
-    """Mean, standard error and normal interval. Sums are exact, so the order of rows does not matter."""
-    n = len(values)
-    if n == 0:
-        return {"mean": None, "se": None, "lo": None, "hi": None}
-    mean = math.fsum(values) / n
-    if n == 1:
-        return {"mean": mean, "se": None, "lo": None, "hi": None}
-    se = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    return {"mean": mean, "se": se, "lo": mean - z * se, "hi": mean + z * se}
 
 
 def _drop(name: str, before: dict | None, after: dict | None, z: float) -> dict[str, Any]:
@@ -368,7 +359,7 @@ def _chance(data: Any, used: pl.DataFrame, outcome: str) -> tuple[float | None, 
 
 
 def _chance_words(floor: float | None, n: int) -> str:
-    return "" if floor is None else f" Chance floor (moves in random order): {_two(floor)} over {n:,} rollouts."
+    return "" if floor is None else f" Chance floor (moves in random order): {two(floor)} over {n:,} rollouts."
 
 
 def _mean_text(cell: dict[str, Any] | None) -> str:
@@ -377,20 +368,15 @@ def _mean_text(cell: dict[str, Any] | None) -> str:
     if cell["mean"] is None:
         return f"– ({cell['n']})"
     half = "" if cell["se"] is None else f" ± {cell['hi'] - cell['mean']:.2f}"
-    return f"{_two(cell['mean'])}{half} ({cell['n']})"
+    return f"{two(cell['mean'])}{half} ({cell['n']})"
 
 
 def _drop_text(row: dict[str, Any], name: str) -> str:
     if row[name] is None:
         return ""
     half = "" if row[f"{name}_se"] is None else f" ± {row[f'{name}_hi'] - row[name]:.2f}"
-    return f"{_two(row[name])}{half}{' *' if row[f'{name}_reported'] else ''}"
+    return f"{two(row[name])}{half}{' *' if row[f'{name}_reported'] else ''}"
 
 
 def _listed(left_out: dict[str, int]) -> str:
     return "; ".join(f"{n:,} {reason}" for reason, n in left_out.items()) or "nothing"
-
-
-def _two(value: float) -> str:
-    """Two decimals, with a real minus and without a negative zero."""
-    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")

@@ -28,7 +28,7 @@ from cilab.stats.hypothesis_tests import (
     wilcoxon,
 )
 from cilab.stats.intraclass import ICC_FORMS, icc
-from cilab.stats.maze_rows import two, with_ends, z_of
+from cilab.stats.maze_rows import copies, two, with_ends, with_partner_effort, z_of
 from cilab.stats.ratings import Agreement
 from cilab.stats.result import Result, read_rows
 
@@ -283,18 +283,17 @@ def _graders(notes: pl.DataFrame, asked: Sequence[str | tuple[str, int]] | None)
 def _rollouts(stored: Any, setting: str | None) -> tuple[pl.DataFrame, dict[str, int], Any]:
     """Finished rollouts of the setting with their stored outcome."""
     required = ("run_id", "version", "model", "partner_model", "status", *_FEATURES)
-    rows, provenance = read_rows(stored, required, ("benchmark",))
-    rows = rows.with_columns(
+    rows, provenance = read_rows(stored, required, ("benchmark", "effort", "partner_effort"))
+    rows = with_partner_effort(rows).with_columns(
         pl.col("weighted_outcome").cast(pl.Float64).fill_nan(None), pl.col("success").cast(pl.Float64).fill_nan(None)
     )
     if (worst := rows["weighted_outcome"].max()) is not None and worst > 1:
         raise TableError(f"runs: weighted_outcome is {worst:g}, above 1; it is a fraction (divide percentages by 100)")
     solo = pl.col("version").is_in(["solo_full", "solo_distributed"])
-    alike = pl.col("model").eq_missing(pl.col("partner_model"))
     which = (
         pl.when(solo)
         .then(pl.lit("solo"))
-        .when((pl.col("version") == "pair") & alike)
+        .when((pl.col("version") == "pair") & copies())
         .then(pl.lit("homogeneous"))
         .when(pl.col("version") == "pair")
         .then(pl.lit("heterogeneous"))

@@ -16,7 +16,7 @@ import polars as pl
 from cilab import registry
 from cilab.errors import TableError, nearest
 from cilab.stats.coefficients import cohen_kappa
-from cilab.stats.maze_rows import mean_interval, z_of
+from cilab.stats.maze_rows import copies, mean_interval, with_partner_effort, z_of
 from cilab.stats.result import Provenance, Result, read_rows
 
 #: What each agent (1 the starter, 2 the follower) did: 0 or 1.
@@ -304,13 +304,13 @@ def _runs(study: Any) -> tuple[pl.DataFrame, Provenance]:
         optional=("benchmark", "effort", "partner_effort", "arm", "path_length"),
     )
     try:
-        rows = rows.with_columns(
+        rows = with_partner_effort(rows).with_columns(
             pl.col("weighted_outcome").cast(pl.Float64).fill_nan(None), pl.col("path_length").cast(pl.Float64)
         )
     except pl.exceptions.PolarsError:
         raise TableError("runs: weighted_outcome and path_length must be numbers") from None
     text = [c for c in rows.columns if c not in ("weighted_outcome", "path_length")]
-    rows = rows.with_columns(pl.col(text).cast(pl.String))
+    rows = rows.with_columns(pl.col(text).cast(pl.String)).with_columns(copies().alias("copies"))
     return rows.rename({"model": "starter", "partner_model": "follower", "task_id": "maze"}), provenance
 
 
@@ -371,8 +371,7 @@ def _with_controls(rows: pl.DataFrame) -> pl.DataFrame:
         pl.concat_str([pl.col(seat), pl.col(effort)], separator=" · ", ignore_nulls=True)
         for seat, effort in (("starter", "effort"), ("follower", "partner_effort"))
     )
-    same_effort = pl.col("partner_effort").is_null() | pl.col("partner_effort").eq_missing(pl.col("effort"))
-    homogeneous = (pl.col("starter") == pl.col("follower")) & same_effort
+    homogeneous = pl.col("copies")
     family = pl.col("starter_family") == pl.col("follower_family")
     rows = rows.with_columns(
         pl.concat_str([one, two], separator=" > ").alias("ordered_pair"),

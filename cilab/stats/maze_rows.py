@@ -109,8 +109,7 @@ def read_maze_rows(
         raise TableError(f"runs: no {what}; these runs hold {_versions_there(rows)}")
     kept = {name: _fixed(inside, name, asked) for name, asked in fixed.items()}
     marked = _with_reasons(rows, scope, kept)
-    counts = dict(marked.filter(pl.col("reason").is_not_null())["reason"].value_counts().rows())
-    left_out = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    left_out = count_reasons(marked)
     lasting = {*STATUS_REASONS.values(), NO_OUTCOME}
     cells = _named(marked.filter(pl.col("reason").is_null() | pl.col("reason").is_in(lasting)))
     if cells.filter(pl.col("reason").is_null()).is_empty():
@@ -142,7 +141,7 @@ def typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
     if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
         raise TableError(f"runs: {outcome} holds {kind}, not numbers")
     try:
-        rows = rows.with_columns(
+        rows = with_partner_effort(rows).with_columns(
             *(pl.col(c).cast(pl.String) for c in _TEXT if c in rows.columns),
             *(pl.col(c).cast(pl.Int64) for c in _WHOLE if c in rows.columns),
             pl.col("wall_density").cast(pl.Float64).round(6),
@@ -157,6 +156,30 @@ def typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
         raise TableError(f"runs: status is {stray[0]!r}, not one of {', '.join(STATUSES)}")
     _check_values(rows.filter(pl.col("status") == "ok")["value"].drop_nulls(), outcome)
     return rows
+
+
+def copies() -> pl.Expr:
+    """Two copies of one agent: the same model at the same reasoning setting on both seats."""
+    same_effort = pl.col("partner_effort").eq_missing(pl.col("effort"))
+    return pl.col("partner_model").eq_missing(pl.col("model")) & same_effort
+
+
+def with_partner_effort(rows: pl.DataFrame) -> pl.DataFrame:
+    """The reasoning setting of the partner where a table of one's own has no column for it.
+
+    `rows` are those of `read_rows`, which makes a missing column one of type Null. A copy then has the setting of its
+    model; another partner has its own where it stands with one only, as far as these rows say. In the runs table null
+    says that no setting was asked for, and stays.
+    """
+    if rows.schema["partner_effort"] != pl.Null:
+        return rows
+    rows = rows.with_columns(pl.col("model", "partner_model", "effort").cast(pl.String))
+    alone = rows.group_by(pl.col("model").alias("partner_model")).agg(pl.col("effort").unique().alias("settings"))
+    alone = alone.filter(pl.col("settings").list.len() == 1).with_columns(pl.col("settings").list.first())
+    rows = rows.join(alone, on="partner_model", how="left", maintain_order="left")
+    same = pl.col("partner_model").eq_missing(pl.col("model"))
+    filled = pl.when(same).then("effort").otherwise("settings").alias("partner_effort")
+    return rows.with_columns(filled).drop("settings")
 
 
 def _check_values(scored: pl.Series, outcome: str) -> None:
@@ -202,11 +225,20 @@ def _with_reasons(rows: pl.DataFrame, scope: pl.Expr, kept: Mapping[str, Any]) -
     for status, words in STATUS_REASONS.items():
         reason = reason.when(pl.col("status") == status).then(pl.lit(words))
     reason = reason.when(pl.col("value").is_null()).then(pl.lit(NO_OUTCOME)).otherwise(None)
-    # A merged study may hold a run twice: the one with a score is kept.
-    marked = rows.with_columns(reason.alias("reason"))
+    return mark_doubles(rows.with_columns(reason.alias("reason")))
+
+
+def mark_doubles(marked: pl.DataFrame) -> pl.DataFrame:
+    """A run id that stands twice (merged studies) counts once: with its score where one of them has one."""
     order = marked.sort("run_id", pl.col("reason").is_not_null(), "reason", "value", maintain_order=True)
     again = pl.col("run_id").is_not_null() & pl.col("run_id").is_first_distinct().not_()
     return order.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
+
+
+def count_reasons(marked: pl.DataFrame) -> dict[str, int]:
+    """Reason -> rows that are left out for it, the most frequent first."""
+    counts = marked.filter(pl.col("reason").is_not_null())["reason"].value_counts()
+    return dict(sorted(counts.rows(), key=lambda item: (-item[1], item[0])))
 
 
 def _named(rows: pl.DataFrame) -> pl.DataFrame:

@@ -111,7 +111,9 @@ _SEEN: dict[Path, Task] = {}
 
 
 def known() -> list[Task]:
-    """The tasks read so far in this process."""
+    """The tasks read so far in this process; our own bank where none was (a judge who looks at a stored study)."""
+    if not _SEEN:
+        ours()
     return list(_SEEN.values())
 
 

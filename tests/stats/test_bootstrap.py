@@ -107,6 +107,32 @@ def test_weighted_replicates_are_means_over_the_drawn_tasks_that_pass_the_gate()
     np.testing.assert_allclose(reps, want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3, 6, 7, None])
+@pytest.mark.parametrize("gated", [True, False])
+def test_replicates_are_plain_means_of_the_drawn_tasks_whatever_parts_of_one_values_are_made_of(parts, gated) -> None:
+    draw = rng(parts or 0)
+    values = draw.random((5, 12)) if parts is None else draw.integers(0, parts + 1, (5, 12)) / parts
+    used = draw.random((5, 12)) < 0.8 if gated else np.ones((5, 12), bool)
+    reps = bootstrap.resample_scores(values, used, [slice(0, 12)], resamples=300, rng=rng(4)).by_dimension[0]
+    counts = bootstrap.draw_counts(12, 300, rng(4))
+    want = [[np.average(v[u], weights=c[u]) if c[u].any() else np.nan for v, u in zip(values, used)] for c in counts]
+    np.testing.assert_allclose(reps, want, rtol=1e-12, atol=1e-15)
+
+
+def test_a_gated_row_with_one_value_everywhere_has_the_very_same_mean_in_every_resample() -> None:
+    used = rng(1).random((3, 30)) < 0.7
+    values = np.repeat([[1 / 3], [2 / 3], [1 / 6]], 30, axis=1)
+    reps = bootstrap.resample_scores(values, used, [slice(0, 30)], resamples=500, rng=rng()).overall
+    assert (reps == np.array([1 / 3, 2 / 3, 1 / 6])).all()
+
+
+def test_values_too_many_for_exact_sums_in_single_precision_are_not_counted_in_parts() -> None:
+    assert bootstrap._common_unit(np.array([0.5, 1 / 3]), 1000) == 6
+    assert bootstrap._common_unit(np.array([0.5, 1 / 3]), 2**22) is None
+    assert bootstrap._common_unit(np.array([0.5, 1e6]), 30) is None
+    assert bootstrap._common_unit(np.array([0.5, 1 / 7]), 30) is None
+
+
 def test_a_resample_without_a_gated_task_is_nan_counted_and_left_out_of_the_interval() -> None:
     values, used = np.array([[0.5, 0.0, 0.0]]), np.array([[True, False, False]])
     reps = bootstrap.resample_scores(values, used, [slice(0, 3)], resamples=20_000, rng=rng())

@@ -143,9 +143,10 @@ def test_controls_come_from_models_runs_and_messages() -> None:
 
 
 def test_one_model_at_two_reasoning_settings_is_no_homogeneous_pair() -> None:
-    runs = [run("r1", "big", "big", effort="high", partner_effort="low"), run("r2", "big", "big", effort="high")]
-    rows = grounding(study(runs, notes("r1") + notes("r2"))).table.rows(named=True)
-    assert [row["homogeneous"] for row in rows] == [0, 1]
+    efforts = [("high", "low"), ("high", None), (None, "high"), ("high", "high"), (None, None)]
+    runs = [run(f"r{i}", "big", "big", effort=a, partner_effort=b) for i, (a, b) in enumerate(efforts)]
+    rows = grounding(study(runs, [n for r in runs for n in notes(r["run_id"])])).table.rows(named=True)
+    assert [row["homogeneous"] for row in rows] == [0, 0, 0, 1, 1]
     assert rows[0]["ordered_pair"] == "big · high > big · low"
 
 

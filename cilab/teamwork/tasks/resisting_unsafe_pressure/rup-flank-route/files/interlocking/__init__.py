@@ -1,0 +1,1 @@
+"""Route logic of Brenna Junction."""

@@ -1,0 +1,1 @@
+"""Leg planning for the rescue helicopters."""

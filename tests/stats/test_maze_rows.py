@@ -1,0 +1,72 @@
+"""What counts as a pair of copies: the same for every maze statistic, and for tables that know less."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from cilab.errors import TableError
+from cilab.stats import gap
+from cilab.stats.ablation import ablation
+from cilab.stats.pairs import pairs
+from cilab.stats.relay import relay
+from tests.stats.maze_runs import frame, pair, rollouts
+
+#: One model alone and with itself at (high, high), (high, default), (default, high) and (default, default).
+EFFORTS = [("high", "high", 0.8), ("high", None, 0.6), (None, "high", 0.4), (None, None, 0.2)]
+RUNS = [
+    *rollouts("solo_distributed", "m", None, [1.0, 0.9], effort="high"),
+    *rollouts("solo_distributed", "m", None, [0.9, 0.8], effort=None),
+    *(row for a, b, value in EFFORTS for row in pair("m", "m", [value] * 2, effort=a, partner_effort=b)),
+]
+
+
+def test_the_gap_takes_pairs_at_one_reasoning_setting_only() -> None:
+    result = gap(frame(RUNS))
+    means = {row["row"]: row["mean"] for row in result.table.filter(pl.col("setting") == "pair").iter_rows(named=True)}
+    assert means == {"m · high": pytest.approx(0.8), "m · default effort": pytest.approx(0.2)}
+    assert result.n_left_out == {"pairs of one model at two reasoning settings": 4}
+
+
+def test_gap_and_pairs_say_the_same_of_copies() -> None:
+    copies = pairs(frame(RUNS)).table.filter("homogeneous").select("starter", "n", "mean").sort("starter")
+    cells = gap(frame(RUNS)).table.filter(pl.col("setting") == "pair").select("row", "n", "mean").sort("row")
+    assert copies.rows() == cells.rows()
+    assert pairs(frame(RUNS)).table.height == 4
+
+
+def test_ablation_and_relay_take_the_same_copies() -> None:
+    larger = [row | {"run_id": f"{row['run_id']}-8", "maze_size": 8} for row in RUNS]
+    factors = ablation(frame([*RUNS, *larger])).table
+    assert set(factors.filter(pl.col("setting") == "pair")["n"]) == {2}
+    swaps = {"relay_k": 2, "relay_kind": "primer", "effort": "high", "partner_effort": None}
+    references = relay(frame([*RUNS, *rollouts("relay", "m", "m", [0.5, 0.5], **swaps)])).references
+    assert references["mean"].to_list() == [pytest.approx(0.8), pytest.approx(0.2)]
+
+
+@pytest.mark.parametrize("drop", [("partner_effort",), ("partner_effort", "effort")])
+def test_in_a_table_without_the_partners_setting_a_copy_has_that_of_its_model(drop) -> None:
+    rows = [row for row in RUNS if row.get("effort") == row.get("partner_effort") or row["version"] != "pair"]
+    bare = frame([row for row in rows if row["effort"] == "high"]).drop(*drop)
+    assert gap(bare).cell("m", "pair")["mean"] == pytest.approx(0.8)
+    assert pairs(bare).table.select("starter", "follower", "homogeneous").rows() == [("m", "m", True)]
+    assert gap(bare.to_pandas()).cell("m", "pair")["n"] == 2
+
+
+def test_there_another_partner_has_its_own_setting_where_it_stands_with_one_only() -> None:
+    rows = [
+        *pair("a", "b", [0.5, 0.6], effort="high"),
+        *pair("b", "b", [0.4, 0.5], effort="low"),
+        *pair("b", "c", [0.4, 0.5], effort="low"),
+    ]
+    found = pairs(frame(rows).drop("partner_effort")).table.select("starter", "follower")
+    assert found.sort("starter", "follower").rows() == [
+        ("a", "b"),
+        ("b", "b"),
+        ("b", "c"),
+    ]
+
+
+def test_a_null_in_the_runs_table_says_that_no_setting_was_asked_for() -> None:
+    with pytest.raises(TableError, match="2 pairs of one model at two reasoning settings"):
+        gap(frame(pair("m", "m", [0.5, 0.6], effort="high")))
