@@ -151,7 +151,8 @@ def row_task_model(trials: Trials) -> pymc.Model:
         log_likelihood = (level * shared["passes_by_level"]).sum()
         eases = _eases(pm, trials.dimensions)
         for n, ease in eases.items():
-            own = level[[d for d, at in enumerate(trials.dimensions) if at.stop - at.start == n]]
+            here = [d for d, at in enumerate(trials.dimensions) if at.stop - at.start == n]
+            own = level if len(here) == n_dims else level[here]
             log_likelihood += (ease * shared[f"passes_by_task_{n}"]).sum() - normaliser(own, ease, shared[f"runs_{n}"])
         pm.Deterministic("ease", _in_order(eases, trials.dimensions))
         pm.Potential("likelihood", log_likelihood)

@@ -170,7 +170,7 @@ def resample_scores(
 
 
 def _common_unit(values: Array, n: int) -> int | None:
-    """The least m for which every value is a whole number of m-th parts; None without one, or where sums grow too large.
+    """The least m for which every value is a whole number of m-th parts; None without one, or with too large sums.
 
     Scores are means over a few seeds of 0, 1/2 and 1. Counted in such units they are whole numbers, whose sums over
     `n` draws are exact in single precision, at half the time of double precision.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, ClassVar, Literal
 
 import polars as pl
@@ -243,7 +242,8 @@ def _mazes(
     if counts and not fits:
         there = ", ".join(sorted(_maze_text((s, d)) for s, d, _ in counts))
         raise TableError(f"no rollouts in {_maze_text((size, density))}; these runs hold {there}")
-    best = max(fits, key=lambda f: (f[0], f[1] == tuple(PAPER_MAZES.values()), *(-(v or 0) for v in f[1])), default=None)
+    paper = tuple(PAPER_MAZES.values())
+    best = max(fits, key=lambda f: (f[0], f[1] == paper, *(-(v or 0) for v in f[1])), default=None)
     return best[1] if best else (size, density)
 
 
@@ -275,7 +275,7 @@ def _reason(models: Sequence[str] | None, mazes: tuple[int | None, float | None]
 
 def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The two tables, from the rows of every cell, scored or not."""
-    z = NormalDist().inv_cdf(0.5 + ci_level / 2)
+    z = z_of(ci_level)
     grouped = cells.group_by(*_KEY, "version").agg(
         pl.col("value").filter(pl.col("reason").is_null()), pl.col("reason").is_not_null().sum().alias("lost")
     )
@@ -339,7 +339,7 @@ def _maze_text(mazes: tuple[int | None, float | None]) -> str:
 
 
 def _caption(outcome: str, mazes: tuple[int | None, float | None], ci_level: float) -> str:
-    z, level = NormalDist().inv_cdf(0.5 + ci_level / 2), f"{100 * ci_level:g}%"
+    z, level = z_of(ci_level), f"{100 * ci_level:g}%"
     where = "" if mazes == (None, None) else f" {_maze_text(mazes)}."
     return (
         f"{OUTCOMES[outcome]} ± half the {level} interval ({z:.2f} standard errors), rollouts in brackets.{where} "

@@ -610,7 +610,7 @@ class TaskFile(Strict):
 
     @model_validator(mode="after")
     def _holds_together(self) -> TaskFile:
-        for look in (_seats, _scripts, _tools, _check_part, _deals, _exemplars, _inherited):
+        for look in (_seats, _deals, _inherited, _scripts, _tools, _check_part, _exemplars):
             look(self)
         return self
 

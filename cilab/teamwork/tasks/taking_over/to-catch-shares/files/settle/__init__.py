@@ -1,0 +1,1 @@
+"""Settling a trip: who gets what of the catch."""

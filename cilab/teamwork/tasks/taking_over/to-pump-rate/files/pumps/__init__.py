@@ -1,0 +1,1 @@
+"""Pump arithmetic of the bedside calculator."""
