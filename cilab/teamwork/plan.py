@@ -87,8 +87,8 @@ class TeamworkBlock(Strict):
     """A block of a study file with `benchmark: teamwork`.
 
     `tasks` are ids, patterns or dimensions of our bank, and paths to folders with tasks. `partners` fill the seats of
-    live partners in turn. `tools: text` is for models without tools of their own. `sandbox: none` runs code without
-    bubblewrap, on the user's own risk.
+    live partners in turn. `tools: text` is for models without tools of their own. `max_rounds` ends every run early (a
+    trial, not a measurement). `sandbox: none` runs code without bubblewrap, on the user's own risk.
     """
 
     benchmark: Literal["teamwork"]
@@ -105,6 +105,7 @@ class TeamworkBlock(Strict):
     partner_fallbacks: list[str] = []
     sampling: dict[str, SamplingEntry] = {}
     tools: Literal["native", "text"] = "native"
+    max_rounds: int | None = Field(default=None, ge=1)
     sandbox: Literal["bwrap", "none"] = "bwrap"
     #: Version of a user's own agent by its `python:` name; filled with the hash of its source when left out.
     code: dict[str, str] = {}
@@ -196,6 +197,8 @@ def _spec(
     settings: dict[str, Any] = {}
     if block.tools == "text":
         settings["tools"] = "text"
+    if block.max_rounds is not None and block.max_rounds < t.rounds:
+        settings["max_rounds"] = block.max_rounds
     partners = _partners(block, task) if team else {}
     if partners:
         settings["partners"] = partners
@@ -286,11 +289,11 @@ def forecast(spec: RunSpec) -> Forecast:
     t = task.file
     fixed = _fixed_tokens(task, spec.version)
     spread: dict[str, list[tuple[float, float, float]]] = {}
-    per_round = 3 if t.sandbox else 1
+    per_round, all_rounds = 3 if t.sandbox else 1, spec.settings.get("max_rounds", t.rounds)
     for rounds, tools, words in (
         (1, 0, 40),
-        (max(1, round(0.75 * t.rounds)), per_round, _PLAY_TOKENS),
-        (t.rounds, t.tool_calls_per_turn, 1000),
+        (max(1, round(0.75 * all_rounds)), per_round, _PLAY_TOKENS),
+        (all_rounds, t.tool_calls_per_turn, 1000),
     ):
         case: dict[str, tuple[float, float, float]] = {}
         calls = rounds * (tools + 1)
@@ -305,7 +308,7 @@ def forecast(spec: RunSpec) -> Forecast:
         for name in spec.settings.get("partners", {}).values():
             _add(case, name, rounds, rounds * (fixed + said * rounds / 2), rounds * _PARTNER_TOKENS)
         for rater, name in spec.judges.items():
-            share = {"third": _DIFFER if rounds < t.rounds else 1.0}.get(rater, 1.0)
+            share = {"third": _DIFFER if rounds < all_rounds else 1.0}.get(rater, 1.0)
             _add(case, name, share * rounds, share * rounds * (600 + words), share * rounds * _JUDGE_TOKENS)
         for name, numbers in case.items():
             spread.setdefault(name, []).append(numbers)
@@ -320,5 +323,5 @@ def _add(case: dict[str, tuple[float, float, float]], name: str, *numbers: float
 def _fixed_tokens(task: Task, version: str) -> float:
     """Tokens of what the model under test reads in every call: prompts, brief and tools."""
     available = schemas(forms(task, version))
-    text = texts.system(task.file, version, None) + texts.brief(task.file, version, None)
+    text = texts.system(task.file, version, task.file.rounds) + texts.brief(task.file, version, None)
     return (len(text) + len(str(available))) / _CHARS_PER_TOKEN

@@ -66,6 +66,7 @@ class Game:
 
     def __init__(self, task: Task, spec: RunSpec, seats: Seats):
         self.task, self.spec, self.version = task, spec, spec.version
+        self.rounds: int = spec.settings.get("max_rounds", task.file.rounds)
         self._seats, self._rollout = seats, seats.rollout
         self.isolation: Isolation = spec.hints.get("isolation", "bwrap")
         #: Simulated agents act out the same files again and again.
@@ -105,7 +106,7 @@ class Game:
         """Play until something ends it or the rounds are over."""
         self._begin()
         order = self.task.file.order or _usual_order(self.task.file.seats)
-        for number in range(1, self.task.file.rounds + 1):
+        for number in range(1, self.rounds + 1):
             self.state.round = number
             if self.state.workspace is not None:
                 self.state.workspace.round = number
@@ -135,7 +136,8 @@ class Game:
             self._said(seat, script.rounds[number], [EVERYBODY])
 
     def _begin(self) -> None:
-        system = texts.system(self.task.file, self.version, self._toolbox.schemas if self._text_style else None)
+        in_text = self._toolbox.schemas if self._text_style else None
+        system = texts.system(self.task.file, self.version, self.rounds, in_text)
         brief = texts.brief(self.task.file, self.version, self.spec.settings.get("arm_text"))
         self._history = [{"role": "system", "content": system}, {"role": "user", "content": brief}]
         self._row("notice", "user", "user", content=brief, delivered_to=[YOU])
@@ -238,7 +240,7 @@ class Game:
 
     async def _turn(self, number: int) -> str:
         """Its tool calls and words of one round; returns what it said to the table or to the scripted teammate."""
-        head = f"Round {number} of {self.task.file.rounds}."
+        head = f"Round {number} of {self.rounds}."
         self._tell_model("\n".join([head, *self._unread]))
         self._unread = []
         said, used, warned = [], 0, False

@@ -84,18 +84,18 @@ def facts(task: TaskFile, version: str) -> str:
     return "\n".join(f"- {text}" for text in known) or "- (none)"
 
 
-def _ending(task: TaskFile, version: str) -> str:
+def _ending(task: TaskFile, version: str, rounds: int) -> str:
     if task.deal is not None and version != "alone":
-        return fill("ending_deal", rounds=task.rounds)
+        return fill("ending_deal", rounds=rounds)
     if task.submit is not None or task.deal is not None:
-        return fill("ending_submit", rounds=task.rounds)
-    return fill("ending_action", rounds=task.rounds)
+        return fill("ending_submit", rounds=rounds)
+    return fill("ending_action", rounds=rounds)
 
 
-def system(task: TaskFile, version: str, text_tools: Sequence[Mapping[str, Any]] | None) -> str:
+def system(task: TaskFile, version: str, rounds: int, text_tools: Sequence[Mapping[str, Any]] | None = None) -> str:
     """The system prompt of the model under test; with `text_tools`, how tools are called in plain text."""
     me = task.seat(YOU)
-    common = {"name": me.name, "role": me.role, "rounds": task.rounds, "ending": _ending(task, version)}
+    common = {"name": me.name, "role": me.role, "rounds": rounds, "ending": _ending(task, version, rounds)}
     if version == "alone":
         out = fill("system_alone", **common)
     else:
