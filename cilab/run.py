@@ -271,6 +271,7 @@ def prepare_folder(study: Study, out: str | os.PathLike[str] | None) -> Path:
         journal.count_unfinished(folder)
         _keep_file(folder, study.text)
         _keep_simulated(folder, study)
+        _keep_tasks(folder, study)
     finally:
         lock.release()
     return folder
@@ -292,6 +293,18 @@ def _keep_simulated(folder: Path, study: Study) -> None:
         earlier = before.filter((before["builder"] == "simulated") & ~before["model"].is_in(list(known)))
         rows = rows.vstack(earlier)
     store.write_text(kept, rows.sort("model").write_csv())
+
+
+def _keep_tasks(folder: Path, study: Study) -> None:
+    """The tasks table: a row for each task of the plan that it does not hold yet."""
+    planned = {
+        row["task_id"]: row for benchmark, block in study.blocks if benchmark.tasks for row in benchmark.tasks(block)
+    }
+    if not planned:
+        return
+    known = set(store.collect(store.Study(folder).tasks.select("task_id"), folder)["task_id"])
+    if new := [row for task_id, row in sorted(planned.items()) if task_id not in known]:
+        store.write_group(folder, {"tasks": tables.frame("tasks", new)})
 
 
 def _keep_file(folder: Path, text: str) -> None:

@@ -170,6 +170,7 @@ class Benchmark:
     simulated : profile name -> ChatModel, for `sim/<profile>`.
     forecast : spec -> Forecast.
     describe : profile name -> columns of the models table (family, strength, ...), for `sim/<profile>`.
+    tasks : block -> rows of the tasks table, where the benchmark has tasks with properties of their own.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Benchmark:
     simulated: Callable[[str], ChatModel]
     forecast: Callable[[RunSpec], Forecast]
     describe: Callable[[str], Mapping[str, Any]]
+    tasks: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
 
 
 def seat_sampling(spec: RunSpec, seat: str, effort: str | None = None) -> Sampling:

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from cilab.collect.spec import Benchmark
-from cilab.teamwork.plan import TeamworkBlock, forecast, plan
+from cilab.teamwork.plan import TeamworkBlock, describe_tasks, forecast, plan
 from cilab.teamwork.play import play
 from cilab.teamwork.sim import describe, simulated
 
-BENCHMARK = Benchmark("teamwork", TeamworkBlock, plan, play, simulated, forecast, describe)
+BENCHMARK = Benchmark("teamwork", TeamworkBlock, plan, play, simulated, forecast, describe, describe_tasks)

@@ -157,6 +157,25 @@ def plan(block: TeamworkBlock) -> Iterator[RunSpec]:
                 yield from _of_row(block, task, entry, arm)
 
 
+def describe_tasks(block: TeamworkBlock) -> Iterator[dict[str, Any]]:
+    """Rows of the tasks table: what analyses want to know of each task."""
+    for task in find(block.tasks):
+        t = task.file
+        yield {
+            "task_id": t.id,
+            "benchmark": "teamwork",
+            "dimension": t.dimension,
+            "source_family": t.source.family,
+            "real_world": t.real_world,
+            "split": t.split,
+            "seats": len(t.seats),
+            "rounds": t.rounds,
+            "sandbox": t.sandbox is not None,
+            "executes_code": t.executes_code,
+            "version_hash": task.task_hash,
+        }
+
+
 def check_sandbox(tasks: list[Task], isolation: str) -> None:
     """Refuse at the start what could not be held in: tasks that execute code where bubblewrap does not work.
 

@@ -173,13 +173,13 @@ class Game:
         self._silent = True  # until an answer leads on
         if state.say:
             self._said(seat, state.say, state.to)
-        self._bring_about(state)
+        self._bring_about(state, closing)
 
-    def _bring_about(self, state: State) -> None:
+    def _bring_about(self, state: State, closing: bool) -> None:
         s, deal = self.state, self.task.file.deal
         if state.deed:
             s.deeds.setdefault(state.deed, s.round)
-        for fact in state.releases:
+        for fact in () if closing else state.releases:  # what comes after the end was not heard in time
             s.released.setdefault(fact, s.round)
         for path, text in state.writes.items():
             if s.workspace is not None:
