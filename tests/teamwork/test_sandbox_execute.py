@@ -220,6 +220,12 @@ def test_a_call_whose_arguments_are_no_json_is_the_author_s_error(args: str, kwa
 # ---------------------------------------------------------------------- machinery
 
 
+def test_files_that_do_not_fit_the_disk_of_a_run_are_told_and_not_taken_for_a_failure_of_the_code() -> None:
+    w = Workspace({"a.py": "print(1)\n", "big.txt": "x" * 100_000})
+    with pytest.raises(SandboxError, match="cannot be laid out: No space left"):
+        run_python(w, "a.py", limits=Limits(disk_bytes=50_000))
+
+
 def test_a_remembered_run_is_not_made_again_and_changes_the_workspace_the_same_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
