@@ -241,9 +241,11 @@ class Engine:
             if job.requires:
                 self._required.add(job.requires.run_id)
         self._states = store.run_states(self.folder, self._required)
-        moved = []
+        moved, self._gated_before = [], set[str]()
         for job_id, status, payload in self._journal.finished():
             if status in PROVISIONAL:  # a gate may be off this time
+                if status == "gated_out":
+                    self._gated_before.add(job_id)
                 continue
             if job_id in stored:  # killed between the part and forgetting it
                 moved.append(job_id)
@@ -367,7 +369,8 @@ class Engine:
         if problem is not None:  # rows that no table takes: the rollout is an error, and the rest of it is kept
             status, known, extra = "error", {}, {"ended": "error", "error": redact(problem)}
             payload |= self._run(job, seats, payload.get("calls", []), status, dict(extra), began, clock)
-        await self._journal.finish(job.id, status, payload)
+        if status != "gated_out" or job.id not in self._gated_before:  # else it stands there already, with its own time
+            await self._journal.finish(job.id, status, payload)
         self._count(status, extra)
         self._settle(job, status, known.get("passed"))
         if status not in PROVISIONAL:

@@ -1,0 +1,170 @@
+"""Whole teamwork studies through `run_study`: the gate, the tables, labels by other judges."""
+
+import polars as pl
+import pytest
+import yaml
+
+import cilab
+from cilab.errors import CilabError
+from cilab.relabelling import relabel
+from cilab.run import forecast_study, run_study
+from tests.teamwork.small import TASK, changed, write
+
+JUDGES = {"referee": "sim/team-judge-a", "second": "sim/team-judge-b", "third": "sim/team-judge-c"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies")
+    for i in range(4):
+        difficulty = 4.0 if i == 3 else 0.0  # too hard even alone, for some
+        write(
+            folder / "tasks",
+            changed(id=f"hoist{i}", difficulty=difficulty, brief={**TASK["brief"], "scene": f"Lift {i}. 950 kg."}),
+        )
+    return folder
+
+
+def study_file(home, name="team", **block):
+    given = {
+        "benchmark": "teamwork",
+        "models": ["sim/team-F1", "sim/team-O7"],
+        "tasks": [str(home / "tasks")],
+        "judges": JUDGES,
+        "partners": ["sim/team-partner"],
+    }
+    path = home / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"name": name, "blocks": [given | block]}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(home):
+    summary = run_study(study_file(home), out=home / "team", show_progress=False)
+    assert summary.exit_code == 0
+    return home / "team"
+
+
+def test_the_team_plays_only_what_was_solved_alone(data):
+    runs = cilab.open(data).runs.collect()
+    assert runs.height == 2 * 4 * 5
+    alone = {(r["model"], r["task_id"]): r["passed"] for r in runs.filter(version="alone").iter_rows(named=True)}
+    assert not all(alone.values())
+    for run in runs.filter(pl.col("version") != "alone").iter_rows(named=True):
+        passed = alone[run["model"], run["task_id"]]
+        assert run["status"] == ("ok" if passed else "gated_out") and (run["score"] is None) is not passed
+
+
+def test_the_tables_say_what_analyses_need(data):
+    study = cilab.open(data)
+    runs = study.runs.filter(pl.col("status") == "ok").collect()
+    assert set(runs["dimension"]) == {"resisting_unsafe_pressure"} and set(runs["source_family"]) == {"team_decisions"}
+    assert set(runs["rule_version"]) == {"teamwork-1"} and runs["cost_usd"].sum() == 0
+    tasks = study.tasks.collect()
+    assert tasks["task_id"].to_list() == [f"hoist{i}" for i in range(4)] and not tasks["real_world"].any()
+    labels = study.labels.collect()
+    assert set(labels["rater"]) == {"referee", "second", "third", "final"}
+    spoken = (
+        study.messages.filter(pl.col("seat") == "you", pl.col("kind") == "message").select("run_id", "index").collect()
+    )
+    judged = labels.select("run_id", "index").unique()
+    assert judged.join(spoken, on=["run_id", "index"], how="anti").is_empty()
+    assert study.simulated and set(runs["study"]) == {"team (simulated)"}
+
+
+def test_the_same_study_again_plays_and_doubles_nothing(home, data):
+    before = cilab.open(data).data_hash
+    summary = run_study(home / "team.yaml", out=data, show_progress=False)
+    assert summary.progress.calls == 0 and cilab.open(data).data_hash == before
+    assert cilab.open(data).tasks.collect().height == 4
+
+
+def test_statistics_run_on_a_collected_study(data):
+    scores = cilab.dimensions(cilab.open(data)).table
+    assert scores.height == 2 and scores["n_gated"].max() <= 4
+    modes = cilab.failures(cilab.open(data)).table
+    assert modes.filter(pl.col("by") == "all")["n"].sum() > 0
+
+
+def test_a_dry_run_names_every_model(home):
+    forecast = forecast_study(study_file(home, "dry"), out=home / "nowhere")
+    assert {m["model"] for m in forecast.by_model} == {
+        "sim/team-F1",
+        "sim/team-O7",
+        "sim/team-partner",
+        *JUDGES.values(),
+    }
+    assert len(forecast.run_ids) == 40 and not (home / "nowhere").exists()
+
+
+def test_other_judges_see_the_referees_own_prompts(home, data):
+    study = cilab.open(data)
+    before = study.labels.collect().height
+    summary = relabel(data, judge="sim/team-judge-c", repeat=2, show_progress=False)
+    assert summary.exit_code == 0
+    labels = cilab.open(data).labels.collect()
+    mine = labels.filter(pl.col("rater") == "sim/team-judge-c")
+    referee = labels.filter(pl.col("rater") == "referee")
+    assert sorted(mine.select("run_id", "index").rows()) == sorted(referee.select("run_id", "index").rows())
+    assert labels.height == before + 2 * referee.height
+    agree = mine.join(referee, on=["run_id", "index"]).select((pl.col("label") == pl.col("label_right")).mean()).item()
+    assert 0.7 < agree < 0.99
+    flags = mine.filter(pl.col("label") == "complies")["gives_way"].drop_nulls().to_list()
+    assert all(flags) or not flags
+    again = relabel(data, judge="sim/team-judge-c", repeat=2, show_progress=False)
+    assert again.progress.calls == 0
+
+
+def test_a_sample_takes_so_many_runs_of_each_row(home, data):
+    relabel(data, judge="sim/team-judge-a", sample=2, show_progress=False)
+    labels = cilab.open(data).labels.filter(pl.col("rater") == "sim/team-judge-a").select("run_id").unique()
+    runs = cilab.open(data).runs.join(labels, on="run_id").collect()
+    assert runs["model"].value_counts().sort("model").rows() == [("sim/team-F1", 2), ("sim/team-O7", 2)]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"judge": "sim/team-judge-a", "repeat": 0}, "--repeat 0"),
+        ({"judge": "sim/team-judge-z"}, "team-judge-a"),
+        ({"judge": "sim/team-judge-a", "sample": 0}, "--sample 0"),
+    ],
+)
+def test_a_wrong_request_is_one_line(data, how, words):
+    with pytest.raises(CilabError) as error:
+        relabel(data, show_progress=False, **how)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ({"tasks": ["no-such-task"]}, "no task is called 'no-such-task'"),
+        ({"tasks": ["./nowhere"]}, "no folder ./nowhere"),
+        ({"partners": []}, "has a live partner"),
+        ({"models": ["sim/team-F99"]}, "no simulated teammate"),
+        ({"judges": {"referee": "sim/team-judge-a"}}, "judges.second"),
+        ({"version": ["test"]}, "unknown key"),
+    ],
+)
+def test_a_wrong_block_is_one_line_and_nothing_is_written(home, block, words):
+    with pytest.raises(CilabError) as error:
+        run_study(study_file(home, "wrong", **block), out=home / "wrong", show_progress=False)
+    assert words in str(error.value) and "\n" not in str(error.value)
+    assert not (home / "wrong").exists()
+
+
+def test_a_broken_task_names_its_file(home, tmp_path):
+    write(tmp_path / "t", changed(rounds=1))
+    with pytest.raises(CilabError, match=r"task\.yaml: rounds"):
+        run_study(study_file(home, "broken", tasks=[str(tmp_path / "t")]), out=tmp_path / "out", show_progress=False)
+
+
+def test_arms_are_rows_of_their_own(home):
+    arms = [{"name": "norm", "norm": True}]
+    run_study(study_file(home, "arms", arms=arms, models=["sim/team-C4"]), out=home / "arms", show_progress=False)
+    table = cilab.dimensions(cilab.open(home / "arms")).table
+    assert sorted(table["arm"].to_list(), key=str) == [None, "norm"] or sorted(map(str, table["arm"])) == [
+        "None",
+        "norm",
+    ]
