@@ -125,24 +125,46 @@ def status(
 
 @app.command()
 def report(
-    name: Annotated[str | None, typer.Argument(help="Which report; see --list.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="A study's folder.")] = None,
+    name: Annotated[list[str] | None, typer.Argument(help="Which report, or several, or all; see --list.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A study's folder; default the simulated data sets.")
+    ] = None,
     param: Annotated[list[str] | None, typer.Option("-p", help="A parameter of the notebook, key=value.")] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the notebook and the HTML go.")] = Path("reports"),
     figures: Annotated[Path, typer.Option("--figures", help="Where the figures go.")] = Path("figures"),
     list_them: Annotated[bool, typer.Option("--list", help="Name the reports.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes; default one per processor.", min=1)] = None,
 ) -> None:
-    """Render a report: notebook, HTML without code, figures as PNG, SVG and PDF."""
-    from cilab import reports
+    """Render reports: notebook, HTML without code, figures as PNG, SVG and PDF; and an index of them."""
+    from cilab import report_all, reports
 
     if list_them:
-        for known in reports.list_reports():
-            print(known)
+        width = max(map(len, reports.list_reports()))
+        for known, title in reports.list_reports().items():
+            print(f"{known:<{width}}  {title}")
         return
-    if name is None:
-        raise CilabError(f"name a report: {', '.join(reports.list_reports())}")
-    rendered = reports.render(name, data=data, params=_params(param or []), out=out, figures=figures)
-    print(rendered.html.resolve())
+    if not name:
+        raise CilabError(f"name a report, or all: {', '.join(reports.list_reports())}")
+    params = _params(param or [])
+    if data is None:
+        _say("no --data: the reports stand on the simulated data sets, and say so")
+    if name != ["all"] and len(name) == 1:
+        rendered = reports.render(name[0], data=data, params=params, out=out, figures=figures)
+        report_all.write_index(out)
+        print(rendered.html.resolve())
+        return
+    wanted = None if name == ["all"] else name
+
+    def told(n: int, of: int, which: str, reason: str | None) -> None:
+        _say(f"{n}/{of} {which}{f' failed: {reason}' if reason else ''}")
+
+    batch = report_all.render_all(
+        wanted, data=data, params=params, out=out, figures=figures, workers=workers, told=told
+    )
+    for which, why in batch.left_out.items():
+        _say(f"left out {which}: {why}")
+    print(batch.index.resolve())
+    raise typer.Exit(1 if batch.failed else 0)
 
 
 @app.command()

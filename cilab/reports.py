@@ -48,6 +48,8 @@ FORMATS = ("png", "svg", "pdf")
 DATA_SETS = ("simulated_mazes", "simulated_release", "published_round", "hand_worked_round")
 _RECORD = "application/vnd.cilab.record+json"
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*$")
+#: The number before a notebook's name orders the folder in JupyterLab; a report goes without it.
+_NUMBER = re.compile(r"^\d+_")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -92,7 +94,8 @@ def _reports() -> dict[str, ReportInfo]:
     for path in sorted(paths.shipped("notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         if any("parameters" in cell["metadata"].get("tags", []) for cell in cells):
-            found[path.stem] = ReportInfo(path.stem, _title(cells) or path.stem, path)
+            name = _NUMBER.sub("", path.stem)
+            found[name] = ReportInfo(name, _title(cells) or name, path)
     return found
 
 
@@ -308,7 +311,7 @@ def render(
         records, warnings = _clean(nb)
         failed = out_dir / f"{name}.failed.ipynb"
         if failure:
-            _write(failed, _notebook_text(nb))
+            write_text(failed, _notebook_text(nb))
             raise ReportError(f"report {name}: {failure}. The notebook up to there: {failed}")
         target = RenderedReport(
             html=out_dir / f"{name}.html",
@@ -317,8 +320,8 @@ def render(
             warnings=warnings,
         )
         facts = next((value for kind, value in records if kind == "header"), {})
-        _write(target.notebook, _notebook_text(nb))
-        _write(target.html, _page(nb, report, facts, asked))
+        write_text(target.notebook, _notebook_text(nb))
+        write_text(target.html, _page(nb, report, facts, asked))
         failed.unlink(missing_ok=True)
     except ReportError as e:
         _log(out_dir, name, asked, began, str(e), ())
@@ -620,7 +623,8 @@ class _replacing:
             raise ReportError(f"{self.target}: cannot be written ({error.strerror or error})") from None
 
 
-def _write(target: Path, text: str) -> None:
+def write_text(target: Path, text: str) -> None:
+    """Write a text whole or not at all; a ReportError where the folder cannot be written."""
     with _replacing(target) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 

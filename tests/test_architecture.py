@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("__init__",),
     ("quickstart",),
-    ("relabelling",),
+    ("relabelling", "report_all"),
     ("regrading", "samples"),
     ("run", "reports", "query", "claims", "doctor", "taskcheck"),
     ("plots",),

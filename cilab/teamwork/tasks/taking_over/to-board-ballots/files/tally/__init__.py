@@ -1,0 +1,1 @@
+"""Counting the ballots of the assembly."""

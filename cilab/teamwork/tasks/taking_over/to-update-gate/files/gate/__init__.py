@@ -1,0 +1,1 @@
+"""What a home ventilator accepts as an update."""
