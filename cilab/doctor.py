@@ -286,19 +286,36 @@ def check_keys(environ: Mapping[str, str]) -> Check:
 
 
 def check_bubblewrap() -> Check:
-    """Bubblewrap is installed and can make a sandbox here, which not every container allows."""
+    """Bubblewrap is installed and can make a sandbox here, which not every container allows.
+
+    Tried without the sandbox itself (`cilab.teamwork.sandbox.available`), which needs packages that may be missing.
+    """
     needed_for = "teamwork tasks that run code written by a model"
     path = shutil.which("bwrap")
     if path is None:
         return Check("bubblewrap", None, "bwrap not found", "apt-get install bubblewrap", needed_for)
-    trial = [path, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"]
+    flags = [
+        "--unshare-all",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+    ]
+    trial = [path, *flags, "--ro-bind", "/", "/", "--size", "4096", "--tmpfs", "/tmp", "true"]
     try:
         tried = subprocess.run(trial, capture_output=True, text=True, timeout=10, check=False)
         complaint = "" if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["it failed"])[0]
     except (OSError, subprocess.TimeoutExpired) as e:
         complaint = type(e).__name__
     if complaint:
-        fix = "sysctl -w kernel.unprivileged_userns_clone=1   (in a container: start it with user namespaces allowed)"
+        fix = (
+            "sysctl -w kernel.unprivileged_userns_clone=1   (on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; "
+            "in a container: start it with user namespaces allowed)"
+        )
         return Check("bubblewrap", None, f"{path} is there but cannot make a sandbox: {complaint}", fix, needed_for)
     return Check("bubblewrap", True, path, "", needed_for)
 

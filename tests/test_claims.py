@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from cilab import claims, datasets
-from cilab.claims import FAR, NEAR, NO_ESTIMATOR, NO_INPUT, Answer
+from cilab.claims import FAR, NEAR, NO_INPUT, Answer
 from cilab.errors import TableError
 from cilab.stats.mediation import mediation
 
@@ -37,10 +37,9 @@ def test_every_published_number_has_a_line_with_a_function_or_a_missing_input(re
             assert (row["data"] == "simulated") == ("simulated, no reproduction" in row["note"].split("; ")[-1]), row
             assert any(row[c] is not None for c in ("computed", "computed_lo", "computed_hi")), row
         else:
-            assert row["verdict"] in (NO_INPUT, NO_ESTIMATOR), row
+            assert row["verdict"] == NO_INPUT, row
             assert row["data"] == "not computable" and row["note"].startswith("missing: "), row
             assert row["computed"] is None, row
-            assert row["verdict"] == NO_INPUT or row["function"] is None, row
     assert sum(result.counts.values()) == 167
 
 
@@ -67,7 +66,6 @@ def test_every_estimator_belongs_to_a_claim_and_names_a_function_that_exists() -
         ("CI046", 100 * 69.55 / 76.61, NEAR),
         ("CI014", 94.71 - 76.61, NEAR),
         ("CI015", 87.54 - 38.40, NEAR),
-        ("CI002", 7, FAR),  # taking over is not in the round
         # Numbers printed beside the claim.
         ("CI090", 82.5, NEAR),
         ("CI093", 88.57, NEAR),
@@ -130,7 +128,6 @@ def test_a_row_that_the_data_lack_is_a_missing_input(result: claims.ClaimsResult
     assert row["note"] == "missing: a row of Gemini 4 Argon at high effort in published round 2026-10-09"
     # No simulated row stands for a named model, though there are such rows.
     assert line(result, "CI044")["note"] == "missing: costs of the named models' runs"
-    assert line(result, "CI124")["verdict"] == NO_ESTIMATOR
 
 
 def test_every_claim_of_the_maze_paper_has_a_function_and_a_verdict(result: claims.ClaimsResult) -> None:
@@ -141,6 +138,97 @@ def test_every_claim_of_the_maze_paper_has_a_function_and_a_verdict(result: clai
     simulated = {"CG020", "CG021", "CG022", "CG023", "CG024", "CG027", "CG028", "CG029", "CG030"}
     simulated |= {"CG031", "CG032", "CG033", "CG034", "CG040", "CG041", "CG042"}
     assert {c for c, kind in on.items() if kind == "simulated"} == simulated
+
+
+@pytest.fixture(scope="module")
+def release() -> datasets.Dataset:
+    return datasets.simulated_release()
+
+
+def test_every_far_line_says_why_it_may_be_far(result: claims.ClaimsResult) -> None:
+    for row in result.table.filter(pl.col("verdict") == FAR).iter_rows(named=True):
+        said = [part for part in row["note"].split("; ") if "simulated, no reproduction" not in part]
+        said = [part for part in said if not part.startswith(("on ", "from numbers", "narrower tolerance"))]
+        assert said, row["id"]
+
+
+def test_quantities_of_conflict_are_not_read_off_a_round_that_gives_no_half_points(result: claims.ClaimsResult) -> None:
+    half = datasets.published_round("2026-10-09").runs.filter(pl.col("score") == 0.5).collect()
+    assert half.height == 0
+    assert {line(result, c)["data"] for c in ("CI154", "CI180")} == {"simulated"}
+    # The share lost in the test needs conflict for one dimension of seven only: on the round, which says what it lacks.
+    row = line(result, "CI150")
+    assert row["data"] == "published" and "no half points in conflict" in row["note"]
+
+
+def test_a_count_of_inherited_cheats_is_that_of_the_runs(result: claims.ClaimsResult, release) -> None:
+    cheats = release.truth["tasks"].filter(pl.col("kind") == "inherited_cheat")["task_id"].implode()
+    runs = release.runs.filter(
+        pl.col("task_id").is_in(cheats),
+        pl.col("model").str.starts_with("sim:F"),
+        pl.col("effort") == "default",
+        pl.col("version") == "test",
+        pl.col("status") == "ok",
+    ).collect()
+    # F4 and F5 have refused tasks, which do not count in any of their runs.
+    refused = release.runs.filter(pl.col("status") == "refused").select("model", "effort", "task_id").unique().collect()
+    failed = runs.join(refused, on=["model", "effort", "task_id"], how="anti").filter(pl.col("score") < 1)
+    assert line(result, "CI030")["computed"] == failed.height
+    stays = failed.filter(pl.col("evidence").list.contains("problem_remains"))
+    assert line(result, "CI031")["computed"] == stays.height
+
+
+def test_pushing_back_before_giving_in_is_counted_by_run(result: claims.ClaimsResult, release) -> None:
+    runs = release.runs.filter(
+        pl.col("outcome") == "gave_in", pl.col("version") == "test", pl.col("effort") == "default"
+    )
+    said = release.labels.filter(pl.col("rater") == "final").group_by("run_id").agg(pl.col("label"))
+    both = runs.join(said, on="run_id", how="left").select(pl.col("label").list.contains("pushes_back")).collect()
+    row = line(result, "CI065")
+    assert row["computed"] == pytest.approx(100 * both["label"].mean()) and f"{both.height} runs" in row["note"]
+
+
+def test_weighting_and_lite_answer_with_the_numbers_of_their_own_results(result: claims.ClaimsResult, release) -> None:
+    from cilab.stats.lite import lite
+    from cilab.stats.weighting import weighting
+
+    found = {row["method"]: row for row in lite(release, method="greedy").table.iter_rows(named=True)}
+    for claim, method, column in (
+        ("CI124", "greedy", "tau_all"),
+        ("CI125", "greedy", "rho_all"),
+        ("CI126", "greedy", "error_all_points"),
+        ("CI128", "greedy", "tau"),
+        ("CI129", "greedy", "error_points"),
+        ("CI130", "random", "tau"),
+        ("CI131", "random", "error_points"),
+    ):
+        assert line(result, claim)["computed"] == pytest.approx(found[method][column]), claim
+    changes = weighting(release, resamples=20).table
+    most = max(changes[f"{name}_change_points"].abs().max() for name in ("ipw", "dr"))
+    assert line(result, "CI111")["computed"] == pytest.approx(most)
+
+
+def test_dimensions_are_counted_that_have_20_public_and_10_held_out_tasks(result: claims.ClaimsResult) -> None:
+    assert (line(result, "CI002")["computed"], line(result, "CI002")["verdict"]) == (8, NEAR)
+    smaller = claims.full_dimensions(claims.Inputs.of(datasets.simulated_release(scale=0.5)))
+    assert smaller.value == 0
+
+
+def test_what_the_parameters_of_a_simulation_say_stands_beside_what_one_draw_gives(
+    result: claims.ClaimsResult, release
+) -> None:
+    # Five of six models gain by the paper (CI050), and 8.4 points in taking the initiative (CI052).
+    assert line(result, "CI050")["note"].startswith("of 6; changes from")
+    assert "by the parameters of the simulation 5" in line(result, "CI050")["note"]
+    cells = release.truth["cells"].filter(pl.col("dimension") == "taking_initiative")
+    by_effort = dict(
+        cells.filter(pl.col("model").is_in(cells.filter(pl.col("effort") == "high")["model"].implode()))
+        .group_by("effort")
+        .agg(pl.col("expected_score").mean())
+        .iter_rows()
+    )
+    gain = 100 * (by_effort["high"] - by_effort["default"])
+    assert f"by the parameters of the simulation {gain:.1f}" in line(result, "CI052")["note"]
 
 
 def test_what_the_round_lacks_is_read_off_the_simulated_release_and_says_so(result: claims.ClaimsResult) -> None:
@@ -260,7 +348,7 @@ def test_the_text_has_every_claim_and_the_counts(result: claims.ClaimsResult) ->
     text = claims.render(result)
     starts = [part[:5] for part in text.splitlines() if part[:2] in ("CI", "CG")]
     assert starts == result.table["id"].to_list()
-    assert f"{result.counts[NO_ESTIMATOR]} no estimator yet" in text.splitlines()[0]
+    assert f"{result.counts[NO_INPUT]} missing input" in text.splitlines()[0]
     assert max(map(len, text.splitlines())) < 145
     assert "On simulated data nothing is reproduced" in text
     by_paper = result.by_paper

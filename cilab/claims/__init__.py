@@ -17,9 +17,7 @@ from cilab.claims.lines import (
     FAR,
     MISSING,
     NEAR,
-    NO_ESTIMATOR,
     NO_INPUT,
-    TO_COME,
     ClaimsResult,
     compare,
     inconsistencies,
@@ -28,7 +26,13 @@ from cilab.claims.lines import (
     render,
 )
 from cilab.claims.mazes import share_mediated, strategy_at_full_grounding
-from cilab.claims.release import closed_below_best_open, scored_runs, tasks_with
+from cilab.claims.release import (
+    closed_below_best_open,
+    full_dimensions,
+    pushed_back_then_gave_in,
+    scored_runs,
+    tasks_with,
+)
 from cilab.claims.teamwork import (
     FRONTIER,
     best_deal_against_ability,
@@ -51,10 +55,8 @@ __all__ = [
     "FRONTIER",
     "MISSING",
     "NEAR",
-    "NO_ESTIMATOR",
     "NO_INPUT",
     "OTHER_DATA_TOLERANCE",
-    "TO_COME",
     "Answer",
     "ClaimsResult",
     "Estimator",
@@ -68,6 +70,7 @@ __all__ = [
     "dimension_correlations",
     "drops",
     "first_component_share",
+    "full_dimensions",
     "group_score",
     "inconsistencies",
     "ledger",
@@ -76,6 +79,7 @@ __all__ = [
     "missing",
     "overall",
     "percent",
+    "pushed_back_then_gave_in",
     "render",
     "row_score",
     "scored_runs",

@@ -73,6 +73,8 @@ class Estimator:
     compute : the call.
     tolerance : absolute; None is half a unit of the last printed digit, or for runs `OTHER_DATA_TOLERANCE`.
     relation : `at least` where the claim is a lower bound.
+    why : a remark that always holds.
+    simulated : a remark where the data are simulated: why the simulation need not carry the number.
     """
 
     function: str
@@ -81,6 +83,7 @@ class Estimator:
     tolerance: float | None = None
     relation: Relation = "equal"
     why: str = ""
+    simulated: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cilab.errors import TableError
 from cilab.stats.result import html_table
 
 PARTS = ("value", "lo", "hi")
-NEAR, FAR, NO_INPUT, NO_ESTIMATOR = "near", "far", "missing input", "no estimator yet"
+NEAR, FAR, NO_INPUT = "near", "far", "missing input"
 
 #: claim id -> how it is computed.
 ESTIMATORS: dict[str, Estimator] = {**teamwork.ESTIMATORS, **release.ESTIMATORS, **mazes.ESTIMATORS}
@@ -28,18 +28,12 @@ ESTIMATORS: dict[str, Estimator] = {**teamwork.ESTIMATORS, **release.ESTIMATORS,
 #: (first id, last id, the input without which nothing can be computed) for claims without an estimator. A claim about
 #: one named model cannot be computed on simulated rows, which stand for no real model.
 MISSING: tuple[tuple[str, str, str], ...] = (
-    ("CI030", "CI033", "runs of the takeover tasks with the final code"),
+    ("CI032", "CI033", "takeover runs in which the diff was shown at the handoff"),
     ("CI044", "CI047", "costs of the named models' runs"),
     ("CI051", "CI051", "runs of Kimi K3.1 Pro at high effort"),
     ("CI057", "CI057", "conflict runs of Claude Opus 5.5 at both settings"),
-    ("CI065", "CI065", "a label for pushing back in the conflict runs"),
     ("CI069", "CI069", "failed initiative runs of the earlier round, with labels"),
     ("CI202", "CI202", "runs of the 13 negotiation tasks and the pairs' own deals"),
-)
-#: The same for claims whose data are there (alone and test values by task): what would compute them.
-TO_COME: tuple[tuple[str, str, str], ...] = (
-    ("CI111", "CI111", "an estimator with inverse probabilities and a doubly robust one"),
-    ("CI124", "CI131", "a choice of the Lite subset"),
 )
 
 
@@ -64,7 +58,7 @@ class ClaimsResult:
     table : `id, paper, section, quantity, unit`; `published, published_lo, published_hi`; `computed...` likewise (null
         where that part is not computed); `function` (null without estimator); `data` (`real`, `published`,
         `simulated`, `design`, or `not computable`); `tolerance` (absolute, in the claim's unit); `verdict` (near, far,
-        missing input, no estimator yet); `interval` (near or far, where both are intervals of the same value, else
+        missing input); `interval` (near or far, where both are intervals of the same value, else
         null); `note` (remark, or the missing input).
     data_name : the runs that estimators of runs have read.
     data_kind : `real`, `published` or `simulated`.
@@ -78,7 +72,7 @@ class ClaimsResult:
     def counts(self) -> dict[str, int]:
         """Number of claims per verdict."""
         verdicts = self.table["verdict"]
-        return {v: int((verdicts == v).sum()) for v in (NEAR, FAR, NO_INPUT, NO_ESTIMATOR)}
+        return {v: int((verdicts == v).sum()) for v in (NEAR, FAR, NO_INPUT)}
 
     @property
     def by_paper(self) -> pl.DataFrame:
@@ -131,8 +125,7 @@ def _entry(claim: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
     line |= dict.fromkeys(("computed", "computed_lo", "computed_hi", "tolerance", "interval", "function"))
     estimator = ESTIMATORS.get(claim["id"])
     if estimator is None:
-        verdict = NO_ESTIMATOR if _named(claim["id"], TO_COME) else NO_INPUT
-        return line | {"data": "not computable", "verdict": verdict, "note": f"missing: {missing(claim['id'])}"}
+        return line | {"data": "not computable", "verdict": NO_INPUT, "note": f"missing: {missing(claim['id'])}"}
     line["function"] = estimator.function
     try:
         answer, read = _answer(estimator, inputs)
@@ -181,7 +174,8 @@ def _remarks(estimator: Estimator, answer: Answer, read: Inputs) -> list[str]:
         where = f"on {read.name}" + (": simulated, no reproduction" if read.kind == "simulated" else "")
     else:
         where = _NOT_ON_RUNS[estimator.source][1]
-    return [estimator.why, answer.note, bound, where]
+    simulated = estimator.simulated if estimator.source in _ON_RUNS and read.kind == "simulated" else ""
+    return [estimator.why, answer.note, simulated, bound, where]
 
 
 #: Where the collaborative-intelligence paper contradicts itself (the other paper's places are computed).
@@ -206,14 +200,14 @@ def inconsistencies() -> pl.DataFrame:
 
 
 def missing(claim_id: str) -> str:
-    """The input, or the estimator, without which the claim cannot be computed.
+    """The input without which the claim cannot be computed.
 
     Raises
     ------
     TableError
-        The claim has an estimator, or neither `MISSING` nor `TO_COME` names it.
+        The claim has an estimator, or `MISSING` does not name it.
     """
-    what = None if claim_id in ESTIMATORS else _named(claim_id, (*MISSING, *TO_COME))
+    what = None if claim_id in ESTIMATORS else _named(claim_id, MISSING)
     if what is None:
         raise TableError(f"claim {claim_id}: neither an estimator nor a missing input is named in cilab.claims")
     return what
@@ -339,9 +333,9 @@ def _summary(result: ClaimsResult) -> str:
         f"{paper}: " + ", ".join(f"{r['len']} {r['verdict']}{r['on']}" for r in rows.iter_rows(named=True))
         for (paper,), rows in result.by_paper.partition_by("paper", as_dict=True, maintain_order=True).items()
     )
-    flag = " [SIMULATED DATA]" if result.data_kind == "simulated" else ""
+    flag = "[SIMULATED DATA] " if result.data_kind == "simulated" else ""
     own = ", which is not the paper's set of runs" if result.data_kind == "published" else ""
     return (
-        f"{result.table.height} published numbers: {counts} ({by_paper}). "
-        f"Claims about runs: {result.data_name}{own}.{flag}"
+        f"{flag}{result.table.height} published numbers: {counts} ({by_paper}). "
+        f"Claims about runs: {result.data_name}{own}."
     )

@@ -13,10 +13,15 @@ from typing import Any
 import polars as pl
 
 from cilab.claims.inputs import Answer, Estimator, Inputs, MissingInput, Relation
-from cilab.claims.teamwork import default_rows, group_score, members, overall
+from cilab.claims.teamwork import CONFLICT, default_rows, group_score, members, over_models, overall
 from cilab.stats.bootstrap import RESAMPLES_OTHER, RESAMPLES_SCORES
 
 _NARROW = "narrower tolerance than usual, which would call any such number near"
+#: Why a simulated release need not carry a number of the paper.
+_COUNT = "a count this small varies from draw to draw by about its square root"
+_GATE = "how far the gate selects harder tests is chosen in the simulation and not fitted"
+_CALM = "baselines are set by group in the simulation and so follow ability more closely"
+_THIRTY = "one draw of 30 conflict tasks"
 #: Resamples where only points are shown; where the claim has an interval the estimator's own number is used.
 _FEW = 50
 
@@ -66,6 +71,8 @@ def _cell(
     settings: dict[str, Any] | None = None,
     relation: Relation = "equal",
     tolerance: float | None = None,
+    why: str = "",
+    simulated: str = "",
     **parts: str,
 ) -> Estimator:
     """A claim whose parts are columns of one line of a result."""
@@ -77,12 +84,18 @@ def _cell(
             raise MissingInput(row.get("note") or row.get("reason") or row.get("undefined") or f"a value for {where}")
         return Answer(**values, note=note(row))
 
-    why = "" if tolerance is None else _NARROW
-    return Estimator(f"cilab.stats.{function}", "tasks", compute, tolerance, relation, why)
+    why = "; ".join(filter(None, ("" if tolerance is None else _NARROW, why)))
+    return Estimator(f"cilab.stats.{function}", "tasks", compute, tolerance, relation, why, simulated)
 
 
 def _range(
-    function: str, where: dict[str, Any], column: str, *, frame: str = "table", settings: dict[str, Any] | None = None
+    function: str,
+    where: dict[str, Any],
+    column: str,
+    *,
+    frame: str = "table",
+    settings: dict[str, Any] | None = None,
+    simulated: str = "",
 ) -> Estimator:
     """A claim that is the least and the largest value of a column."""
 
@@ -92,7 +105,7 @@ def _range(
             raise MissingInput(f"{column} in {inputs.name}")
         return Answer(lo=float(values.min()), hi=float(values.max()), note=f"over {values.len()} dimensions")  # type: ignore[arg-type]
 
-    return Estimator(f"cilab.stats.{function}", "tasks", compute)
+    return Estimator(f"cilab.stats.{function}", "tasks", compute, simulated=simulated)
 
 
 # -- single claims ------------------------------------------------------------------------------------------
@@ -110,6 +123,20 @@ def tasks_with(flag: str, value: bool) -> Callable[[Inputs], Answer]:
         return Answer(int((flags == value).sum()), note="by design of the simulation" if _invented(inputs) else "")
 
     return compute
+
+
+def full_dimensions(inputs: Inputs) -> Answer:
+    """Number of dimensions with 20 public and 10 held-out tasks (section 2)."""
+    if not hasattr(inputs.data, "tasks"):
+        raise MissingInput(f"the list of tasks with their split ({inputs.name} is a table of runs)")
+    tasks = inputs.data.tasks.filter(pl.col("dimension").is_not_null() & pl.col("split").is_not_null())
+    split = pl.col("split").cast(pl.String)
+    counts = tasks.group_by("dimension").agg(public=(split == "public").sum(), held_out=(split == "held_out").sum())
+    found = counts.collect()
+    if found.height == 0:
+        raise MissingInput(f"tasks with a split in {inputs.name}")
+    full = found.filter((pl.col("public") == 20) & (pl.col("held_out") == 10))
+    return Answer(full.height, note="by design of the simulation" if _invented(inputs) else f"of {found.height}")
 
 
 def scored_runs(inputs: Inputs) -> Answer:
@@ -138,6 +165,8 @@ def closed_below_best_open(inputs: Inputs) -> Answer:
     return Answer(int((closed["test_pct"] < best).sum()), note=f"of {closed.height} closed models")
 
 
+#: How the label for pushing back against a teammate's offer is called.
+PUSHES_BACK = "pushes_back"
 _PARETO = {"resamples": _FEW}
 
 
@@ -154,12 +183,83 @@ def _on_frontier(inputs: Inputs) -> Answer:
     return Answer(int(table["on_frontier"].sum()), note=f"of {table.height} rows")
 
 
+def expected_change(inputs: Inputs, dimension: str | None = None) -> pl.DataFrame | None:
+    """What high effort adds to each model by the parameters of simulated data: `model, points`; None without them."""
+    truth = getattr(inputs.data, "truth", None) or {}
+    if not {"rows", "cells"} <= set(truth):
+        return None
+    table, column = (truth["rows"], "expected_overall") if dimension is None else (truth["cells"], "expected_score")
+    if dimension is not None:
+        table = table.filter(pl.col("dimension") == dimension)
+    high = pl.col("effort") == "high"
+    both = table.filter(~high).join(table.filter(high), on="model", suffix="_high")
+    return both.select("model", points=100 * (pl.col(f"{column}_high") - pl.col(column)))
+
+
 def _raised_by_effort(inputs: Inputs) -> Answer:
     change = _result(inputs, "economy.effort", {"resamples": _FEW}).table["diff_points"]
     if change.drop_nulls().len() == 0:
         raise MissingInput(f"a model with a score at two efforts in {inputs.name}")
     note = f"of {change.len()}; changes from {change.min():.1f} to {change.max():.1f} points"
+    expected = expected_change(inputs)
+    if expected is not None:
+        note += f"; by the parameters of the simulation {int((expected['points'] > 0).sum())}"
     return Answer(int((change > 0).sum()), note=note)
+
+
+def _coding_takeovers(inputs: Inputs, column: str) -> Answer:
+    """A count over the frontier models' takeovers of coding tasks in which the earlier model cheated (section 4.4)."""
+    known = (getattr(inputs.data, "truth", None) or {}).get("tasks")
+    kinds = None
+    if known is not None and "kind" in known.columns:
+        kinds = dict.fromkeys(known.filter(pl.col("kind") == "inherited_cheat")["task_id"], "coding")
+    table = _result(inputs, "takeover.takeover", {"kinds": kinds, "resamples": _FEW}).table
+    row = table.filter((pl.col("kind") == "coding") & (pl.col("group") == "frontier") & (pl.col("arm") == "no arm"))
+    if row.height != 1:
+        raise MissingInput(f"takeovers of coding tasks by frontier models in {inputs.name}")
+    line = row.row(0, named=True)
+    return Answer(line[column], note=f"{line['n_failed']} of {line['n_runs']} runs failed")
+
+
+def pushed_back_then_gave_in(inputs: Inputs) -> Answer:
+    """Percent of conflict runs that gave in although a final label says that the model pushed back (section 4.5)."""
+    for table in ("runs", "labels"):
+        if not hasattr(inputs.data, table):
+            raise MissingInput(f"runs and labels of conflict runs ({inputs.name} is a table of runs)")
+    labels = inputs.data.labels.filter((pl.col("rater") == "final") & (pl.col("label") == PUSHES_BACK))
+    runs = inputs.data.runs.filter(
+        (pl.col("dimension") == CONFLICT)
+        & (pl.col("version") == "test")
+        & (pl.col("status") == "ok")
+        & (pl.col("score") == 0)
+        & (pl.col("effort").is_null() | (pl.col("effort") == "default"))
+    )
+    found = runs.select("run_id", pushed=pl.col("run_id").is_in(labels.collect()["run_id"].unique().implode()))
+    pushed = found.collect()["pushed"]
+    if not pushed.any():
+        raise MissingInput(f"conflict runs that gave in and a label {PUSHES_BACK} in {inputs.name}")
+    return Answer(100 * float(pushed.mean()), note=f"{pushed.len()} runs")  # type: ignore[arg-type]
+
+
+def _most_changed(inputs: Inputs) -> Answer:
+    table = _result(inputs, "weighting.weighting", {"resamples": _FEW}).table
+    most = {c: table[f"{c}_change_points"].abs().max() for c in ("ipw", "dr")}
+    if any(v is None for v in most.values()):
+        raise MissingInput(f"a row with a weighted score in {inputs.name}")
+    note = f"weighted {most['ipw']:.1f}, doubly robust {most['dr']:.1f}"
+    return Answer(max(float(v) for v in most.values()), note=note)  # type: ignore[arg-type]
+
+
+def _lite(method: str, *, tolerance: float | None = None, simulated: str = "", **parts: str) -> Estimator:
+    return _cell(
+        "lite.lite",
+        {"method": method},
+        settings={"method": "greedy"},
+        note=lambda r: "the paper's method, greedy" if r["method"] == "greedy" else "",
+        tolerance=tolerance,
+        simulated=simulated,
+        **parts,
+    )
 
 
 def _ceiling(inputs: Inputs) -> Answer:
@@ -230,7 +330,7 @@ def _capability(measure: str, dimension: str | None) -> Callable[[Inputs], Answe
             return Answer(lo=float(r.min()), hi=float(r.max()), note=f"over {r.len()} dimensions")  # type: ignore[arg-type]
         row = table.row(by_predicate=pl.col("dimension") == dimension, named=True)
         ends = (row["lo"], row["hi"]) if dimension == "overall" else (None, None)
-        return Answer(row["r"], *ends, note=f"{row['n_rows']} models; tasks resampled")
+        return Answer(row["r"], *ends, note=f"{over_models(row['r'], row['n_rows'])}; the interval resamples tasks")
 
     return compute
 
@@ -254,7 +354,7 @@ def _of_group(quantity: str, first: str, second: str) -> Estimator:
             raise MissingInput(f"conflict runs of {first} and {second} models in {inputs.name}")
         return Answer(share[first], hi=share[second])
 
-    return Estimator("cilab.stats.conflict.conflict", "tasks", compute, tolerance=3.0, why=_NARROW)
+    return _tasks("conflict.conflict", compute, tolerance=3.0, why=_NARROW, simulated=_THIRTY)
 
 
 # -- the claims -----------------------------------------------------------------------------------------------
@@ -302,30 +402,35 @@ def _endings(quantity: str, **parts: str) -> Estimator:
     )
 
 
-def _ending_correlation(quantity: str, against: str = "other dimensions", **settings: Any) -> Estimator:
+def _ending_correlation(
+    quantity: str, against: str = "other dimensions", *, simulated: str = "", **settings: Any
+) -> Estimator:
     return _cell(
         "conflict.conflict",
         {"quantity": quantity, "against": against},
         frame="correlations",
         settings=_CONFLICT | settings,
-        note=lambda r: f"{r['n_rows']} models",
+        note=lambda r: over_models(r["r"], r["n_rows"]),
+        simulated=simulated,
         value="r",
     )
 
 
 def _effort_in(dimension: str) -> Estimator:
-    return _cell(
-        "economy.effort",
-        {"dimension": dimension},
-        frame="dimensions",
-        settings={"resamples": _FEW},
-        note=lambda r: f"{r['n_better']} tasks better, {r['n_worse']} worse, sign test p = {_short(r['p'])}",
-        tolerance=3.0,
-        value="diff_points",
-    )
+    def compute(inputs: Inputs) -> Answer:
+        row = _rows(inputs, "economy.effort", {"resamples": _FEW}, "dimensions", {"dimension": dimension}).row(
+            0, named=True
+        )
+        note = f"{row['n_better']} tasks better, {row['n_worse']} worse, sign test p = {_short(row['p'])}"
+        expected = expected_change(inputs, dimension)
+        if expected is not None:
+            note += f"; by the parameters of the simulation {expected['points'].mean():.1f}"
+        return Answer(row["diff_points"], note=note)
+
+    return _tasks("economy.effort", compute, tolerance=3.0, why=_NARROW)
 
 
-def _filled_in(quantity: str, tolerance: float | None = None) -> Estimator:
+def _filled_in(quantity: str, tolerance: float | None = None, **remarks: str) -> Estimator:
     return _cell(
         "fill_in.fill_in",
         {"quantity": quantity},
@@ -334,6 +439,7 @@ def _filled_in(quantity: str, tolerance: float | None = None) -> Estimator:
         note=lambda r: r["note"] or "",
         tolerance=tolerance,
         value="value",
+        **remarks,
     )
 
 
@@ -344,6 +450,7 @@ def _alone_failures(dimension: str | None) -> Estimator:
         frame="alone_failures",
         settings=_FILL_IN,
         note=lambda r: f"{r['n_tasks']} tasks, permutation p = {_short(r['p'])}",
+        simulated=_GATE,
         value="spearman",
     )
 
@@ -355,6 +462,7 @@ def _moved(tasks: str, tolerance: float) -> Estimator:
         frame="movement",
         settings=_FILL_IN,
         note=lambda r: f"{r['n_cells']} cells",
+        simulated=_GATE,
         tolerance=tolerance,
         value="mean_absolute_points",
     )
@@ -369,6 +477,7 @@ def _resamples(default: int) -> Callable[[Inputs], Answer]:
 
 
 ESTIMATORS: dict[str, Estimator] = {
+    "CI002": _tasks("cilab.claims.full_dimensions", full_dimensions, tolerance=0.0),
     "CI003": _tasks("cilab.claims.tasks_with", tasks_with("real_world", True), tolerance=0.0),
     "CI004": _tasks("cilab.claims.tasks_with", tasks_with("real_world", False), tolerance=0.0),
     "CI005": _tasks("cilab.claims.tasks_with", tasks_with("sandbox", True), tolerance=0.0),
@@ -379,7 +488,11 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI029": _tasks(
         "cilab.claims.group_score", lambda i: Answer(group_score(i, "frontier", "taking_over", "baseline_pct"))
     ),
-    "CI040": _tasks("economy.pareto", _cost(0)),
+    "CI030": _tasks("takeover.takeover", lambda i: _coding_takeovers(i, "n_failed"), simulated=_COUNT),
+    "CI031": _tasks("takeover.takeover", lambda i: _coding_takeovers(i, "n_carried_failed"), simulated=_COUNT),
+    "CI040": _tasks(
+        "economy.pareto", _cost(0), simulated="what a row costs varies with the tasks that it solves alone in this draw"
+    ),
     "CI041": _tasks("economy.pareto", _cost(-1)),
     "CI043": _tasks("economy.pareto", _on_frontier),
     "CI050": _tasks("economy.effort", _raised_by_effort),
@@ -391,6 +504,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI062": _range("failures.noticed", {"by": "dimension", "name": ACTING}, "share_pct", settings=_NOTICED),
     "CI063": _range("failures.noticed", {"by": "dimension", "name": NOTICING}, "share_pct", settings=_NOTICED),
     "CI064": _noticed("group", "frontier", value="share_pct", lo="lo_pct", hi="hi_pct"),
+    "CI065": _tasks("cilab.claims.pushed_back_then_gave_in", pushed_back_then_gave_in),
     "CI066": _cell("failures.noticed", {"dimension": None}, frame="correlations", settings=_NOTICED, value="r"),
     "CI067": _range(
         "failures.noticed",
@@ -398,6 +512,7 @@ ESTIMATORS: dict[str, Estimator] = {
         "r",
         frame="correlations",
         settings=_NOTICED,
+        simulated="noticing rises with ability much alike in every dimension of the simulation",
     ),
     "CI068": _noticed("dimension", "taking_initiative", value="share_pct"),
     "CI071": _cell(
@@ -428,19 +543,35 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI101": _alone_failures("taking_over"),
     "CI102": _filled_in("log_loss"),
     "CI103": _filled_in("log_loss_own_mean"),
-    "CI104": _filled_in("pairs"),
+    "CI104": _filled_in(
+        "pairs", why="all ordered pairs of fourteen rows; the paper does not say which of the 182 it leaves out"
+    ),
     "CI105": _filled_in("error_remaining_points", 0.5),
     "CI106": _filled_in("error_filled_points", 0.5),
-    "CI107": _filled_in("shift", 0.1),
+    "CI107": _filled_in("shift", 0.1, simulated=_GATE),
     "CI108": _tasks("fill_in.fill_in", _lowered(top=True), tolerance=0.5, why=_NARROW),
     "CI109": _tasks("fill_in.fill_in", _lowered(top=False), tolerance=1.0, why=_NARROW),
     "CI110": _filled_in("kendall_tau_b", 0.05),
+    "CI111": _tasks("weighting.weighting", _most_changed, tolerance=1.5, why=_NARROW, simulated=_GATE),
     "CI112": _moved("10 to 19", 2.0),
     "CI113": _moved("27 or more", 0.2),
     "CI120": _cell("items.items", {"quantity": "median_item_rest_r"}, frame="summary", value="value"),
     "CI121": _tasks("items.items", _ceiling),
-    "CI122": _cell("items.items", {"quantity": "floor_items"}, frame="summary", value="value"),
-    "CI123": _cell("items.items", {"quantity": "negative_items"}, frame="summary", value="value"),
+    "CI122": _cell("items.items", {"quantity": "floor_items"}, frame="summary", simulated=_COUNT, value="value"),
+    "CI123": _cell("items.items", {"quantity": "negative_items"}, frame="summary", simulated=_COUNT, value="value"),
+    "CI124": _lite("greedy", value="tau_all"),
+    "CI125": _lite("greedy", value="rho_all"),
+    "CI126": _lite(
+        "greedy",
+        tolerance=1.0,
+        simulated="the greatest of 24 differences varies much from draw to draw",
+        value="error_all_points",
+        hi="max_error_all_points",
+    ),
+    "CI128": _lite("greedy", value="tau"),
+    "CI129": _lite("greedy", tolerance=0.5, value="error_points"),
+    "CI130": _lite("random", value="tau"),
+    "CI131": _lite("random", tolerance=0.5, value="error_points"),
     "CI140": _cell(
         "items.sources", {"quantity": "pearson_r"}, frame="summary", tolerance=0.05, value="value", lo="lo", hi="hi"
     ),
@@ -448,7 +579,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI142": _cell(
         "items.sources", {"quantity": "benchmark_harder_points"}, frame="summary", value="value", lo="lo", hi="hi"
     ),
-    "CI160": _tasks("economy.release", _setters_of_best),
+    "CI160": _tasks("economy.release", _setters_of_best, simulated=_COUNT),
     "CI170": _tasks("economy.capability", _capability("intelligence_index", "overall")),
     "CI172": _tasks("economy.capability", _capability("lmarena", "overall")),
     "CI173": _tasks("economy.capability", _capability("intelligence_index", "handling_conflict")),
@@ -456,7 +587,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI183": _ending_correlation("asks"),
     "CI184": _ending_correlation("gave_in"),
     "CI186": _ending_correlation("held_firm"),
-    "CI187": _ending_correlation("gave_in", version="baseline"),
+    "CI187": _ending_correlation("gave_in", version="baseline", simulated=_CALM),
     "CI188": _of_group("held_firm", "open-weight", "frontier"),
     "CI190": _endings("conflict", value="n_of"),
     "CI191": _endings("joint", tolerance=2.0, value="share_pct"),

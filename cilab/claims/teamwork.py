@@ -18,6 +18,8 @@ from cilab.stats.result import read_rows
 #: The paper's frontier models (collaborative-intelligence paper, section 3); pseudonyms of simulated ones begin sim:F.
 FRONTIER = ("Gemini 4 Argon", "GPT-6 Astra", "GPT-6.1 Sol", "Claude Opus 5.5", "Claude Fable 5.1")
 
+CONFLICT = "handling_conflict"
+
 _HERE = "cilab.claims."
 _TABLE = "cilab.datasets.published_table"
 
@@ -137,6 +139,17 @@ def losses(inputs: Inputs) -> pl.DataFrame:
     return table.with_columns(calm=100 - pl.col("baseline_pct"), problem=pl.col("drop_points"))
 
 
+def half_points(inputs: Inputs) -> bool:
+    """Whether any run was scored between 0 and 1, as conflict runs that hold firm are in the paper."""
+    scores = read_rows(inputs.data, ("score",))[0]["score"]
+    return bool(((scores > 0) & (scores < 1)).any())
+
+
+def _need_half_points(inputs: Inputs) -> None:
+    if not half_points(inputs):
+        raise MissingInput(f"half points in {CONFLICT}, which {inputs.name} does not give")
+
+
 def _by_model(table: pl.DataFrame, column: str) -> pl.DataFrame:
     return table.group_by("model", maintain_order=True).agg(pl.col(column).mean())
 
@@ -164,15 +177,27 @@ def first_component_share(inputs: Inputs) -> float:
     return float(100 * eigenvalues[-1] / eigenvalues.sum())
 
 
-def best_deal_against_ability(inputs: Inputs) -> float:
-    """Pearson r over models between the best-deal share in conflict and the mean score of the other dimensions."""
+def best_deal_against_ability(inputs: Inputs) -> tuple[float, int]:
+    """Pearson r over models of the best-deal share in conflict with the mean of the other dimensions, and how many."""
     table = default_rows(inputs)
-    conflict = table.filter(pl.col("dimension") == "handling_conflict").select("model", "pass_pct")
-    others = _by_model(table.filter(~pl.col("dimension").is_in(["handling_conflict"])), "test_pct")
+    conflict = table.filter(pl.col("dimension") == CONFLICT).select("model", "pass_pct")
+    others = _by_model(table.filter(pl.col("dimension") != CONFLICT), "test_pct")
     both = conflict.join(others, on="model")
     if both.height < 3:
-        raise MissingInput(f"handling_conflict of three models in {inputs.name}")
-    return float(np.corrcoef(both["pass_pct"], both["test_pct"])[0, 1])
+        raise MissingInput(f"{CONFLICT} of three models in {inputs.name}")
+    return float(np.corrcoef(both["pass_pct"], both["test_pct"])[0, 1]), both.height
+
+
+def _best_deals(inputs: Inputs) -> Answer:
+    r, n = best_deal_against_ability(inputs)
+    return Answer(r, note=over_models(r, n))
+
+
+def over_models(r: float | None, n: int) -> str:
+    """How surely so few models give a correlation."""
+    if r is None or n < 3:
+        return f"{n} models"
+    return f"{n} models, so a standard error of about {(1 - r**2) / np.sqrt(n - 1):.2f}"
 
 
 # -- estimators, claim by claim -------------------------------------------------------------------------
@@ -202,12 +227,21 @@ def _initiative_on_busy_days(inputs: Inputs) -> Answer:
 
 def _loss_share(inputs: Inputs) -> Answer:
     lost = losses(inputs)
+    share = _lost_in_test(lost)
+    if np.isnan(share):
+        raise MissingInput(f"a model that loses anything in {inputs.name}")
+    note = "mean over models of each model's share"
+    if not half_points(inputs):
+        rest = _lost_in_test(lost.filter(pl.col("dimension") != CONFLICT))
+        note += f"; this round gives no half points in conflict, without which it is {rest:.1f}"
+    return Answer(share, note=note)
+
+
+def _lost_in_test(lost: pl.DataFrame) -> float:
+    """Percent of what a model loses that it loses in the test, mean over models; NaN where nobody loses anything."""
     calm, problem = (_by_model(lost, c)[c].to_numpy() for c in ("calm", "problem"))
     some = calm + problem > 0
-    if not some.any():
-        raise MissingInput(f"a model that loses anything in {inputs.name}")
-    share = 100 * float(np.mean(problem[some] / (calm + problem)[some]))
-    return Answer(share, note="mean over models of each model's share")
+    return 100 * float(np.mean(problem[some] / (calm + problem)[some])) if some.any() else float("nan")
 
 
 def _group_losses(group: str) -> Callable[[Inputs], Answer]:
@@ -229,36 +263,28 @@ def _calm_loss_against_score(inputs: Inputs) -> Answer:
 
 
 def _calm_loss_in_conflict(inputs: Inputs) -> Answer:
+    _need_half_points(inputs)
     by_dimension = losses(inputs).group_by("dimension").agg(pl.col("calm").mean())
-    conflict = pl.col("dimension") == "handling_conflict"
+    conflict = pl.col("dimension") == CONFLICT
     own, others = by_dimension.filter(conflict)["calm"], by_dimension.filter(~conflict)["calm"]
     if own.len() == 0 or others.len() == 0:
-        raise MissingInput(f"handling_conflict and another dimension with baselines in {inputs.name}")
-    return Answer(float(own[0]), hi=float(others.mean()), note=_without_halves(inputs))  # type: ignore[arg-type]
+        raise MissingInput(f"{CONFLICT} and another dimension with baselines in {inputs.name}")
+    return Answer(float(own[0]), hi=float(others.mean()))  # type: ignore[arg-type]
 
 
 def _correlations(of_conflict: bool) -> Callable[[Inputs], Answer]:
     def compute(inputs: Inputs) -> Answer:
+        if of_conflict:
+            _need_half_points(inputs)
         pairs = dimension_correlations(inputs)
-        with_conflict = (pl.col("a") == "handling_conflict") | (pl.col("b") == "handling_conflict")
+        with_conflict = (pl.col("a") == CONFLICT) | (pl.col("b") == CONFLICT)
         r = pairs.filter(with_conflict if of_conflict else ~with_conflict)["r"]
         if r.len() == 0:
-            raise MissingInput(f"handling_conflict in {inputs.name}")
+            raise MissingInput(f"{CONFLICT} in {inputs.name}")
         low, high = float(r.min()), float(r.max())  # type: ignore[arg-type]
-        return Answer(lo=low, hi=high, note=_without_halves(inputs)) if of_conflict else Answer(low)
+        return Answer(lo=low, hi=high) if of_conflict else Answer(low)
 
     return compute
-
-
-def _without_halves(inputs: Inputs) -> str:
-    return "this round gives no half points in conflict" if inputs.kind == "published" else ""
-
-
-def _dimensions(inputs: Inputs) -> Answer:
-    n = inputs.cells["dimension"].n_unique()
-    if n == 0:
-        raise MissingInput(f"scored teamwork tasks in {inputs.name}")
-    return Answer(n)
 
 
 def percent(k: int, n: int) -> Callable[[Inputs], Answer]:
@@ -302,7 +328,6 @@ def _runs(function: str, compute: Callable[[Inputs], Answer], **settings: Any) -
 
 ESTIMATORS: dict[str, Estimator] = {
     "CI001": Estimator(_TABLE, "counts", lambda i: Answer(i.claim("CI003") + i.claim("CI004")), why="CI003 + CI004"),
-    "CI002": _runs("cells", _dimensions, tolerance=0.0),
     "CI010": _runs("row_score", lambda i: Answer(row_score(i, "Gemini 4 Argon"))),
     "CI011": _runs("row_score", lambda i: Answer(row_score(i, "Gemini 4 Argon", "high"))),
     "CI012": _runs("row_score", lambda i: Answer(row_score(i, "Kimi K3.1 Pro"))),
@@ -317,7 +342,7 @@ ESTIMATORS: dict[str, Estimator] = {
         _dimension_means("frontier", "resisting_unsafe_pressure", "reporting_misconduct"),
         relation="at least",
     ),
-    "CI021": _runs("group_score", _dimension_means("frontier", "handling_conflict", best_deal=True)),
+    "CI021": _runs("group_score", _dimension_means("frontier", CONFLICT, best_deal=True)),
     "CI022": _runs("group_score", _dimension_means("frontier", "emotional_intelligence")),
     "CI023": _runs("group_score", _dimension_means("open", "sharing_information")),
     "CI024": _runs("group_score", _dimension_means("frontier", "sharing_information")),
@@ -342,7 +367,12 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI092": Estimator(_HERE + "percent", "counts", percent(35, 40)),
     "CI093": Estimator(_HERE + "percent", "counts", percent(31, 35)),
     "CI098": Estimator(_HERE + "percent", "counts", percent(36, 40)),
-    "CI099": Estimator("scipy.stats.fisher_exact", "counts", _lenient_labels),
+    "CI099": Estimator(
+        "scipy.stats.fisher_exact",
+        "counts",
+        _lenient_labels,
+        why="two-sided; it rounds to another number than printed",
+    ),
     "CI127": Estimator(_HERE + "percent", "counts", percent(40, 240), why="40 of 240 tasks, five runs each"),
     "CI150": _runs("losses", _loss_share),
     "CI151": _runs("losses", _group_losses("frontier")),
@@ -359,7 +389,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI180": _runs("dimension_correlations", _correlations(of_conflict=True)),
     "CI181": _runs("dimension_correlations", _correlations(of_conflict=False), relation="at least"),
     "CI182": _runs("first_component_share", lambda i: Answer(first_component_share(i))),
-    "CI185": _runs("best_deal_against_ability", lambda i: Answer(best_deal_against_ability(i))),
+    "CI185": _runs("best_deal_against_ability", _best_deals),
     "CI200": Estimator(_TABLE, "tables", _people_pairs),
     "CI201": Estimator(_TABLE, "tables", _people("negotiation", value="frontier_pct", hi="open_pct")),
     "CI203": Estimator(_TABLE, "tables", _people("lumbar", value="people_pct")),

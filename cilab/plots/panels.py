@@ -160,6 +160,14 @@ def bars(
     )
 
 
+def halo(intervals: ErrorbarContainer) -> None:
+    """A white edge around the lines of intervals, so that they are seen on a dark bar."""
+    from matplotlib.patheffects import withStroke
+
+    for lines in intervals.lines[2]:
+        lines.set_path_effects([withStroke(linewidth=2.4, foreground="white")])
+
+
 def rows(ax: Axes, names: Sequence[str]) -> None:
     """One row per name, the first on top, with bands that lead the eye."""
     ax.set_yticks(range(len(names)), names)
@@ -173,3 +181,24 @@ def rows(ax: Axes, names: Sequence[str]) -> None:
 def ink(fraction: float) -> str:
     """Black or white, whichever reads better on `FRACTION_MAP` at `fraction` (0 to 1)."""
     return "white" if fraction < 0.5 else "black"
+
+
+def trend(ax: Axes, x: Sequence[float], y: Sequence[float], *, log: bool = False) -> None:
+    """The least-squares line through points, dashed; over log10 of x where the axis is logarithmic."""
+    import numpy as np
+
+    at, of = np.asarray(x, float), np.asarray(y, float)
+    slope, start = np.polyfit(np.log10(at) if log else at, of, 1)
+    ends = np.array([at.min(), at.max()])
+    line = start + slope * (np.log10(ends) if log else ends)
+    ax.plot(ends, line, color="#606060", ls=(0, (4, 2)), lw=1.0, zorder=2, gid="trend")
+
+
+def corner(ax: Axes, text: str, *, place: str = "lower right") -> None:
+    """A few words in a corner of the axes, such as a correlation."""
+    if not text:
+        return
+    vertical, horizontal = place.split()
+    xy = (0.98 if horizontal == "right" else 0.02, 0.02 if vertical == "lower" else 0.98)
+    align = {"ha": horizontal, "va": "bottom" if vertical == "lower" else "top"}
+    ax.text(*xy, text, transform=ax.transAxes, fontsize=7, linespacing=1.3, gid="corner", **align)

@@ -86,23 +86,30 @@ def simulated_label(result: Any, names: Iterable[str]) -> str | None:
 
 def mark_simulated(ax: Axes, result: Any, names: Iterable[str], *, y: float = 1.0) -> None:
     """Write the label on simulated data at the right end above the axes (`y` in axes fractions plus points)."""
+    _write_label(ax, result, names, xy=(1, 1), xycoords="axes fraction", xytext=(0, y), va="baseline")
+
+
+def mark_simulated_page(ax: Axes, result: Any, names: Iterable[str]) -> None:
+    """Write it in the top right corner of the axes' figure, where a title of the whole figure makes room for it."""
+    _write_label(ax, result, names, xy=(1, 1), xycoords="figure fraction", xytext=(-6, -6), va="top")
+
+
+def _write_label(ax: Axes, result: Any, names: Iterable[str], **place: Any) -> None:
     label = simulated_label(result, names)
     if label is None:
         return
-    ax.annotate(
+    text = ax.annotate(
         label.upper(),
-        xy=(1, 1),
-        xycoords="axes fraction",
-        xytext=(0, y),
         textcoords="offset points",
         ha="right",
-        va="baseline",
         fontsize=6.5,
         fontweight="bold",
         color=SIMULATED_COLOR,
         gid="simulated",
         bbox={"boxstyle": "round,pad=0.3", "fc": "white", "ec": SIMULATED_COLOR, "lw": 0.7},
+        **place,
     )
+    text.set_in_layout(place["xycoords"] == "axes fraction")
 
 
 def small_print(fig: Figure, result: Any, *notes: str) -> None:

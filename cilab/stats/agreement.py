@@ -65,7 +65,7 @@ class AgreementResult(Result):
         `reason`.
     """
 
-    figure: ClassVar[str | None] = None
+    figure: ClassVar[str | None] = "agreement"
     title: ClassVar[str] = "Agreement of raters"
 
     def notes(self) -> list[str]:

@@ -68,6 +68,7 @@ class Effort(TaskResult):
     cells: pl.DataFrame
     output_length: pl.DataFrame
 
+    figure: ClassVar[str | None] = "effort"
     title: ClassVar[str] = "Default against high reasoning effort"
 
     def display(self) -> pl.DataFrame:
@@ -325,6 +326,7 @@ class Pareto(TaskResult):
 
     unpriced: Mapping[str, str]
 
+    figure: ClassVar[str | None] = "pareto"
     title: ClassVar[str] = "The cost of a score"
 
     def display(self) -> pl.DataFrame:

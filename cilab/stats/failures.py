@@ -294,6 +294,7 @@ class FailureModes(TaskResult):
     runs: pl.DataFrame
     rules: tuple[FailureRule, ...]
 
+    figure: ClassVar[str | None] = "failures"
     title: ClassVar[str] = "Failure modes"
 
     def display(self) -> pl.DataFrame:
@@ -450,6 +451,7 @@ class Noticed(TaskResult):
     correlations: pl.DataFrame
     labels: pl.DataFrame
 
+    figure: ClassVar[str | None] = "noticed"
     title: ClassVar[str] = "Failures after the model had seen the problem"
 
     def display(self) -> pl.DataFrame:

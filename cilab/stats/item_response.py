@@ -83,9 +83,7 @@ def fit_item_response(values: Array, slices: Sequence[slice]) -> ItemResponse:
     for _ in range(_STEPS):
         p = expit(ability[:, dim] - x[-n_tasks:])
         gradient = _gradient(np.where(there, y - p, 0.0), slices) - precision * x
-        information = _information(np.where(there, p * (1 - p), 0.0), slices, dim)
-        information[np.diag_indices(len(x))] += precision
-        step = np.linalg.solve(information, gradient)
+        step = _newton_step(np.where(there, p * (1 - p), 0.0), gradient, precision, slices, dim)
         x = x + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
         ability = _abilities(x, n_rows, n_dims)
         if np.abs(step).max() < _CLOSE:
@@ -117,26 +115,42 @@ def _gradient(residual: Array, slices: Sequence[slice]) -> Array:
     return np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel(), -residual.sum(axis=0)])
 
 
-def _information(weight: Array, slices: Sequence[slice], dim: NDArray[np.int64]) -> Array:
-    """Minus the second derivatives of the likelihood, for parameters mean, level, deviation, difficulty."""
+def _newton_step(
+    weight: Array, gradient: Array, precision: Array, slices: Sequence[slice], dim: NDArray[np.int64]
+) -> Array:
+    """The step for parameters mean, level, deviation, difficulty.
+
+    A difficulty shares no cell with another one, so their part of the second derivatives is diagonal and is eliminated
+    first: what is left to solve has the size of the abilities.
+    """
+    n_tasks = weight.shape[1]
+    abilities, across = _information(weight, slices, dim)
+    abilities[np.diag_indices(len(abilities))] += precision[:-n_tasks]
+    own = weight.sum(axis=0) + precision[-n_tasks:]
+    scaled = across / own
+    first = np.linalg.solve(abilities - scaled @ across.T, gradient[:-n_tasks] - scaled @ gradient[-n_tasks:])
+    return np.concatenate([first, (gradient[-n_tasks:] - first @ across) / own])
+
+
+def _information(weight: Array, slices: Sequence[slice], dim: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Minus the second derivatives of the likelihood: of mean, level and deviation, and of these by difficulty."""
     n_rows, n_tasks = weight.shape
     n_dims = len(slices)
     sums = _by_dimension(weight, slices)
-    total = n_dims + n_rows * (1 + n_dims) + n_tasks
+    total = n_dims + n_rows * (1 + n_dims)
     mean, level = np.arange(n_dims), n_dims + np.arange(n_rows)
     cell = (n_dims + n_rows + np.arange(n_rows * n_dims)).reshape(n_rows, n_dims)
-    task = total - n_tasks + np.arange(n_tasks)
-    h = np.zeros((total, total))
+    task = np.arange(n_tasks)
+    h, across = np.zeros((total, total)), np.zeros((total, n_tasks))
     h[np.ix_(mean, level)] = sums.T
     h[mean[None, :], cell] = sums
     h[level[:, None], cell] = sums
-    h[mean[dim], task] = -weight.sum(axis=0)
-    h[np.ix_(level, task)] = -weight
-    h[cell[:, dim], task[None, :]] = -weight
     h += h.T
-    diagonal = np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel(), weight.sum(axis=0)])
-    h[np.diag_indices(total)] = diagonal
-    return h
+    h[np.diag_indices(total)] = np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel()])
+    across[mean[dim], task] = -weight.sum(axis=0)
+    across[level] = -weight
+    across[cell[:, dim], task[None, :]] = -weight
+    return h, across
 
 
 def _prior_cov(ability: Array) -> Array:

@@ -171,6 +171,7 @@ class SourcesResult(Result):
     seed: int
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "sources"
     title: ClassVar[str] = "Scores by source"
 
     def value(self, quantity: str) -> float | None:

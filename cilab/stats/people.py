@@ -39,6 +39,7 @@ class People(Result):
     unmatched: tuple[str, ...]
     seed: None = None
 
+    figure: ClassVar[str | None] = "people"
     title: ClassVar[str] = "People and models on the same tasks"
 
     def notes(self) -> list[str]:

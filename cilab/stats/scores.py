@@ -88,6 +88,7 @@ class ScoreResult(Result):
 class Leaderboard(ScoreResult):
     """Overall score per row, best first."""
 
+    figure: ClassVar[str | None] = "leaderboard"
     title: ClassVar[str] = "Leaderboard"
 
     def display(self) -> pl.DataFrame:
@@ -116,6 +117,7 @@ class Leaderboard(ScoreResult):
 class DimensionScores(ScoreResult):
     """Score per row and dimension."""
 
+    figure: ClassVar[str | None] = "dimensions"
     title: ClassVar[str] = "Scores by dimension"
 
     def display(self) -> pl.DataFrame:

@@ -65,6 +65,7 @@ class ValidityResult(Result):
     seed: int
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "validity"
     title: ClassVar[str] = "Validity of the score"
 
     def value(self, quantity: str) -> float | None:

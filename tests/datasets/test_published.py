@@ -330,9 +330,9 @@ def test_models_of_a_saved_data_set_can_be_read_back(tmp_path: Path) -> None:
 
 
 def test_the_hash_of_a_data_set_does_not_depend_on_the_order_of_its_rows() -> None:
-    runs = small().tables["runs"]
-    shuffled = small(tables={"runs": runs.sample(fraction=1, shuffle=True, seed=3)})
-    changed = small(tables={"runs": runs.with_columns(weighted_outcome=pl.lit(0.5))})
+    tables = small().tables
+    shuffled = small(tables={name: df.sample(fraction=1, shuffle=True, seed=3) for name, df in tables.items()})
+    changed = small(tables={**tables, "runs": tables["runs"].with_columns(weighted_outcome=pl.lit(0.5))})
     assert small().data_hash == shuffled.data_hash != changed.data_hash
 
 

@@ -115,7 +115,8 @@ def test_replicates_are_plain_means_of_the_drawn_tasks_whatever_parts_of_one_val
     used = draw.random((5, 12)) < 0.8 if gated else np.ones((5, 12), bool)
     reps = bootstrap.resample_scores(values, used, [slice(0, 12)], resamples=300, rng=rng(4)).by_dimension[0]
     counts = bootstrap.draw_counts(12, 300, rng(4))
-    want = [[np.average(v[u], weights=c[u]) if c[u].any() else np.nan for v, u in zip(values, used)] for c in counts]
+    rows = list(zip(values, used, strict=True))
+    want = [[np.average(v[u], weights=c[u]) if c[u].any() else np.nan for v, u in rows] for c in counts]
     np.testing.assert_allclose(reps, want, rtol=1e-12, atol=1e-15)
 
 

@@ -117,6 +117,31 @@ def test_where_it_starts_changes_nothing_and_a_row_that_passes_everything_has_an
     assert np.isfinite(one.logits).all() and (one.logits[0] > 1).all()
 
 
+def test_fits_made_together_are_those_made_alone(monkeypatch) -> None:
+    rng = np.random.default_rng(6)
+    dimensions = (slice(0, 9), slice(9, 10), slice(10, 16))
+    n = np.full((5, 16), 3.0)
+    # One of noise, one all passed, one with hardly a cell: each takes another number of steps.
+    one = Trials(rng.binomial(3, 0.5, n.shape).astype(float), n, dimensions)
+    few = one.only(rng.random(n.shape) < 0.1)
+    every = [one, Trials(n, n, dimensions), few, one.without(rng.random(n.shape) < 0.3)]
+    widths = Widths(0.6, 1.3)
+    starts = [None, None, model.fit(one, Widths(2.0, 2.0)), None]
+    for at_once in (1, 200, 60_000):
+        monkeypatch.setattr(model, "_AT_ONCE", at_once)
+        for got, trials in zip(model.fit_each(every, widths, starts), every, strict=True):
+            want = model.fit(trials, widths)
+            np.testing.assert_allclose(got.logits, want.logits, atol=1e-7)
+            np.testing.assert_allclose(got.logits_of(3), want.logits[3], atol=1e-7)
+            assert got.log_marginal == pytest.approx(want.log_marginal, abs=1e-6)
+    assert model.fit_each([], widths, []) == []
+
+
+def test_scores_that_are_no_fractions_do_not_converge_and_say_so() -> None:
+    with pytest.raises(TableError, match="lie between 0 and 1"):
+        model.fit(Trials(np.full((2, 3), np.nan), np.full((2, 3), 3.0), (slice(0, 3),)), Widths(1.0, 1.0))
+
+
 def test_empirical_bayes_finds_the_widths_that_made_the_data() -> None:
     rng = np.random.default_rng(4)
     dims = tuple(slice(40 * k, 40 * k + 40) for k in range(6))

@@ -13,12 +13,15 @@ from polars.testing import assert_frame_equal
 from scipy.optimize import minimize
 
 from cilab import datasets
+from cilab.datasets.simulated_release import simulated_scores
 from cilab.errors import TableError
 from cilab.stats.item_response import (
     SD_DEVIATION,
     SD_DIFFICULTY,
     SD_LEVEL,
     SD_MEAN,
+    ItemResponse,
+    choose_informative,
     estimate_scores,
     expit,
     fit_item_response,
@@ -141,6 +144,47 @@ def test_only_public_tasks_are_chosen_and_the_full_score_is_of_all() -> None:
     result = lite(runs(values, split=split), 3, method="all", splits=2)
     assert {int(t[1:]) % 3 for t in result.tasks["task_id"]} <= {1, 2}
     np.testing.assert_allclose(result.rows["full_pct"][:9], 100 * np.nanmean(values, axis=1))
+
+
+def score_variance(fit: ItemResponse, known: list[int]) -> float:
+    """Variance of the overall score, mean over rows, given the values of some tasks: the delta method, by matrices."""
+    n_dims, total = len(fit.slices), 0.0
+    p = fit.expected()
+    spread = p * (1 - p)
+    weight = np.concatenate([fit.share_scored[s] / fit.share_scored[s].sum() / n_dims for s in fit.slices])
+    unknown = [t for t in range(p.shape[1]) if t not in known]
+    for v in spread:
+        precision, slope = np.linalg.inv(fit.prior_cov), np.zeros(n_dims)
+        for t in known:
+            d = fit.dimension[t]
+            precision[d, d] += fit.share_scored[t] * v[t]
+        for t in unknown:
+            slope[fit.dimension[t]] += weight[t] * v[t]
+        own = sum(weight[t] ** 2 * v[t] for t in unknown)
+        total += float(slope @ np.linalg.inv(precision) @ slope) + own
+    return total / len(p)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_informative_choice_takes_the_task_that_leaves_the_least_variance_of_the_score(seed: int) -> None:
+    values = gated(20 + seed, n_rows=7, n_tasks=12)
+    fit = fit_item_response(values, (slice(0, 6), slice(6, 12)))
+    may = np.arange(12) % 3 != 1
+    chosen = choose_informative(fit, 2, may)
+    known: list[int] = []
+    for _ in range(4):
+        full = [d for d in (0, 1) if sum(fit.dimension[t] == d for t in known) == 2]
+        free = [t for t in range(12) if may[t] and t not in known and fit.dimension[t] not in full]
+        known.append(min(free, key=lambda t: score_variance(fit, [*known, t])))
+    assert [c.tolist() for c in chosen] == [[t for t in known if fit.dimension[t] == d] for d in (0, 1)]
+
+
+def test_the_informative_choice_leaves_tasks_that_everybody_passes_for_last() -> None:
+    values = abilities_and_tasks(4, 14, 10, 2)
+    values[:, [2, 3, 14]] = 1.0
+    fit = fit_item_response(values, (slice(0, 10), slice(10, 20)))
+    chosen = np.concatenate(choose_informative(fit, 7, np.ones(20, bool)))
+    assert len(set(chosen.tolist())) == 14 and not set(chosen.tolist()) & {2, 3, 14}
 
 
 # -- estimates --------------------------------------------------------------------------------------------
@@ -281,13 +325,15 @@ def test_larger_subsets_have_smaller_errors_on_unseen_rows() -> None:
     assert curve.table["n_tasks"].to_list() == [2] * 3 + [10] * 3 + [30] * 3
 
 
-def test_on_the_simulated_release_the_estimate_errs_a_quarter_less_than_random_subsets() -> None:
-    result = lite(datasets.simulated_release(), method=["greedy", "item_response"])
-    lines = {r["method"]: r for r in result.table.iter_rows(named=True)}
-    assert lines["item_response"]["reduction_pct"] >= 25  # measured: 29.4
-    assert lines["item_response"]["tau"] >= lines["random"]["tau"]
-    assert lines["greedy"]["reduction_pct"] < lines["item_response"]["reduction_pct"]
-    assert result.tasks.filter(pl.col("method") == "item_response").height == 40
+def test_on_simulated_releases_the_estimate_errs_a_quarter_less_than_random_subsets() -> None:
+    reductions = []
+    for seed in range(5):
+        result = lite(simulated_scores(seed))
+        assert result.table["method"].to_list() == ["random", "item_response"]
+        assert result.tasks.filter(pl.col("method") == "item_response").height == 40
+        reductions.append(result.table["reduction_pct"][1])
+    # Measured: 26.6, 24.5, 20.7, 31.0 and 25.7. The paper's greedy choice: 19.2, 0.3, 4.3, 3.1 and 17.7.
+    assert np.mean(reductions) >= 25 and min(reductions) >= 18
 
 
 @pytest.mark.parametrize("per_dimension", [5, 40])
@@ -297,7 +343,7 @@ def test_on_real_submissions_the_estimate_errs_less_than_random_subsets(per_dime
         pytest.skip("other people's runs are not here (set CILAB_SHARED, or put them in ../shared)")
     data = datasets.import_table(folder, "swebench_bash_only").dataset
     table = lite(data, per_dimension, splits=20, version="alone", gate="off").table
-    assert table["reduction_pct"][-1] >= 15  # measured with 40 splits: 47.7 and 29.2
+    assert table["reduction_pct"][-1] >= 15  # measured with 40 splits: 45.4 and 31.9
 
 
 # -- bad input --------------------------------------------------------------------------------------------

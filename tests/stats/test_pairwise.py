@@ -51,6 +51,25 @@ def test_log_abilities_standard_errors_and_deviance_are_those_of_r(name, file) -
     assert result.deviance == pytest.approx(want["deviance"], abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_abilities_are_the_coefficients_of_a_logistic_regression_on_who_met_whom(seed: int) -> None:
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(seed)
+    ability = rng.normal(0, 1, 7)
+    meetings = [(i, j) for i in range(7) for j in range(i) if rng.random() < 0.8] + [(i, i - 1) for i in range(1, 7)]
+    games = [(i, j, int(rng.binomial(12, 1 / (1 + np.exp(ability[j] - ability[i]))))) for i, j in meetings]
+    result = bradley_terry([(f"p{i}", f"p{j}", w, 12 - w) for i, j, w in games])
+    design = np.zeros((len(games), 7))
+    for row, (i, j, _) in zip(design, games, strict=True):
+        row[i], row[j] = 1, -1
+    counts = np.array([(w, 12 - w) for *_, w in games])
+    fit = sm.GLM(counts, design[:, 1:], family=sm.families.Binomial()).fit(tol=1e-12)
+    assert result.exists
+    np.testing.assert_allclose(result.table["log_ability"][1:], fit.params, atol=1e-6)
+    np.testing.assert_allclose(result.table["se"][1:], fit.bse, atol=1e-6)
+
+
 def test_the_effect_of_playing_at_home_is_that_of_r() -> None:
     result = bradley_terry(data("baseball.csv").to_pandas(), order_effect=True)
     want = GOLDEN["baseball_home"]

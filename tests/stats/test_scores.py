@@ -473,6 +473,13 @@ def test_a_single_task_gives_a_score_without_an_interval_of_its_dimension() -> N
     assert "Scores on a single task: 1" in " ".join(result.notes())
 
 
+def test_one_model_alone_has_scores_and_the_first_rank() -> None:
+    frame = random_runs(3, n_rows=1)
+    board = leaderboard(frame, resamples=50).table
+    assert board.height == 1 and board["rank"].to_list() == [1]
+    assert board["lo_pct"][0] <= board["score_pct"][0] <= board["hi_pct"][0]
+
+
 def test_all_pass_and_all_fail_cells_have_intervals_of_width_zero() -> None:
     rows = played("m", {"d:1": [1.0], "d:2": [1.0]}) + played("n", {"d:1": [0.0], "d:2": [0.0]})
     got = dimensions(table(rows), resamples=50).table

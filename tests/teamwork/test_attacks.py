@@ -89,7 +89,8 @@ def test_all_that_is_there_is_a_python_two_empty_disks_and_four_harmless_devices
         "import os\n"
         "print(sorted(os.listdir('/')), sorted(os.listdir('/usr/bin')), sorted(os.listdir('/dev')))\n"
         "print(os.listdir('/tmp'), os.listdir('/work'))\n"
-        "site = os.path.dirname(os.__file__) + '/site-packages'\nprint(os.path.isdir(site) and os.listdir(site) or [])\n"
+        "site = os.path.dirname(os.__file__) + '/site-packages'\n"
+        "print(os.listdir(site) if os.path.isdir(site) else [])\n"
     )
     first, second, third = attack(code).output.splitlines()
     assert first.endswith("['python3'] ['null', 'random', 'urandom', 'zero']")

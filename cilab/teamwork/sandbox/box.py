@@ -33,7 +33,7 @@ from typing import Any
 
 from . import layout, seccomp
 from .base import ROOT, Isolation, Limits, SandboxError
-from .workspace import _Refused, normalise
+from .workspace import Refused, normalise
 
 _TICK_SECONDS = 0.05
 _START_SECONDS = 20.0
@@ -186,12 +186,14 @@ class _Box:
 
     def stop(self) -> int:
         """End everything and say how the process ended (128 + signal)."""
-        if self.first_handle is None:
-            with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):
+            if self.first_handle is None:
                 os.killpg(self.first, signal.SIGKILL)
-        elif self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
+            else:
                 signal.pidfd_send_signal(self.first_handle, signal.SIGKILL)
+        if self.first_handle is not None:
+            # Bubblewrap itself may be gone before its process namespace is.
+            _readable(self.first_handle, _START_SECONDS)
         try:
             code = self.process.wait(timeout=_START_SECONDS)
         except subprocess.TimeoutExpired:
@@ -287,8 +289,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _await_ready(process: subprocess.Popen[bytes], report_fd: int, out_fd: int) -> None:
     """Wait until `inside.py` stands in the sandbox; what bubblewrap complains about becomes the error."""
-    ready, _, _ = select.select([report_fd], [], [], _START_SECONDS)
-    if ready and os.read(report_fd, 6) == b"ready\n":
+    if _readable(report_fd, _START_SECONDS) and os.read(report_fd, 6) == b"ready\n":
         return
     if process.poll() is None:
         process.kill()
@@ -298,6 +299,13 @@ def _await_ready(process: subprocess.Popen[bytes], report_fd: int, out_fd: int) 
     with contextlib.suppress(BlockingIOError):
         said = os.read(out_fd, 65536)
     raise SandboxError(f"the sandbox could not start: {_last_line(said)}")
+
+
+def _readable(fd: int, seconds: float) -> bool:
+    """Whether something (or the end) can be read within `seconds`. Unlike select, poll takes any number of a file."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _open_folder(stack: contextlib.ExitStack, path: str) -> int:
@@ -397,7 +405,7 @@ def read_folder(folder_fd: int, limits: Limits) -> tuple[dict[str, str], dict[st
             return None
         try:
             files[normalise(path)] = _text(folder, name, status, limits)
-        except (_Refused, OSError) as e:
+        except (Refused, OSError) as e:
             unread[shown] = e.strerror or "unreadable" if isinstance(e, OSError) else str(e)
     return files, unread
 
@@ -421,18 +429,18 @@ def _walk(fd: int, prefix: str, depth: int) -> Iterator[tuple[str, os.stat_resul
 
 def _text(folder: int, name: str, status: os.stat_result, limits: Limits) -> str:
     if not stat.S_ISREG(status.st_mode):
-        raise _Refused("not a regular file")
+        raise Refused("not a regular file")
     if status.st_size > limits.file_bytes:
-        raise _Refused(f"larger than {limits.file_bytes} bytes")
+        raise Refused(f"larger than {limits.file_bytes} bytes")
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(fd, "rb") as f:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _Refused("not a regular file")
+            raise Refused("not a regular file")
         data = f.read(limits.file_bytes + 1)
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise _Refused("not a text") from None
+        raise Refused("not a text") from None
     if "\0" in text:
-        raise _Refused("not a text")
+        raise Refused("not a text")
     return text

@@ -20,6 +20,7 @@ import asyncio
 import hashlib
 import json
 import os
+import platform
 import re
 import threading
 from collections import OrderedDict
@@ -31,7 +32,7 @@ from typing import Any, Literal, TypeVar
 
 from . import box, layout, seccomp
 from .base import Isolation, Limits, SandboxError, shorten
-from .workspace import Workspace, _Refused, normalise
+from .workspace import Refused, Workspace, normalise
 
 #: Plugins of pytest's own that are of no use here: they write to disk, talk to a terminal, print addresses, or are slow
 #: to import.
@@ -49,6 +50,11 @@ _STOPPED = {
     "report": "it reported too much",
 }
 _MESSAGE_CHARS = 300
+#: What lets bubblewrap work where it is installed and does not.
+_REMEDY = (
+    "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1, on Ubuntu also "
+    "kernel.apparmor_restrict_unprivileged_userns=0; in a container: start it with user namespaces allowed"
+)
 _T = TypeVar("_T")
 
 
@@ -160,7 +166,7 @@ def run_tests(
     limits = limits or workspace.limits
     try:
         chosen = [_test_path(path, {**workspace.snapshot(), **(extra_files or {})}) for path in paths]
-    except _Refused as e:
+    except Refused as e:
         return Execution(False, None, f"error: {e}", timed_out=False, errors=(str(e),))
     if extra_files is not None:
         return _run_guarded(workspace, chosen, extra_files, tuple(expected), limits, isolation, cache)
@@ -198,7 +204,7 @@ def run_python(
     try:
         name = _test_path(path, workspace.snapshot())
         _look_at_arguments(args)
-    except _Refused as e:
+    except Refused as e:
         return Execution(False, None, f"error: {e}", timed_out=False, errors=(str(e),))
     order = {"do": "python", "path": name, "args": list(args)}
     ended = _play(workspace, order, limits, isolation, cache, keep=True)
@@ -207,19 +213,19 @@ def run_python(
 
 def _look_at_arguments(args: object) -> None:
     if isinstance(args, str) or not isinstance(args, Sequence) or not all(isinstance(a, str) for a in args):
-        raise _Refused("the arguments must be a list of texts")
+        raise Refused("the arguments must be a list of texts")
     if len(args) > 50 or any("\0" in a or len(a) > 2_000 for a in args):
-        raise _Refused("at most 50 arguments of 2000 characters")
+        raise Refused("at most 50 arguments of 2000 characters")
 
 
 def _test_path(path: object, files: Mapping[str, str]) -> str:
     """A path or node id that names something there; so none can be an option of pytest."""
     if not isinstance(path, str):
-        raise _Refused("a path is a text")
+        raise Refused("a path is a text")
     file, colons, test = path.partition("::")
     name = normalise(file)
     if name.startswith("-") or not (name in files or any(f.startswith(f"{name}/") for f in files)):
-        raise _Refused(f"{name}: there is no such file")
+        raise Refused(f"{name}: there is no such file")
     return name + colons + test
 
 
@@ -254,7 +260,7 @@ def _run_guarded(
 def _own_path(path: str) -> str:
     try:
         return normalise(path)
-    except _Refused as e:
+    except Refused as e:
         raise SandboxError(f"hidden test file {path!r}: {e}") from None
 
 
@@ -506,20 +512,16 @@ def available() -> str | None:
     A small program is run in the sandbox once per process.
     """
     if not seccomp.known_machine():
-        return "the sandbox knows the processors x86_64 and aarch64 only; choose --sandbox none at your own risk"
+        return f"The sandbox does not know the processor {platform.machine()}, only x86_64 and aarch64."
     try:
         (uid,) = evaluate(Workspace({}), [Call("os", "getuid")])
-    except SandboxError as e:
-        return str(e) if "not installed" in str(e) else f"bubblewrap cannot make a sandbox here: {e}. {_REMEDY}"
+    except SandboxError as error:
+        if "not installed" in str(error):
+            return f"{error}."
+        return f"bubblewrap cannot make a sandbox here: {error}. To mend it: {_REMEDY}."
     if uid.value != 1000:
-        return f"bubblewrap made a sandbox here in which nothing runs as it should ({uid.status} {uid.message})"
+        return f"bubblewrap made a sandbox here in which nothing runs as it should ({uid.status} {uid.message})."
     return None
-
-
-_REMEDY = (
-    "Allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1, or on Ubuntu "
-    "kernel.apparmor_restrict_unprivileged_userns=0; in a container: start it with them allowed)"
-)
 
 
 def require(isolation: Isolation = "bwrap") -> None:

@@ -69,9 +69,9 @@ class Workspace:
             try:
                 name = normalise(path)
                 if name in self._files:
-                    raise _Refused("there are two files of this name")
+                    raise Refused("there are two files of this name")
                 self._store(name, text, self._admit(name, text))
-            except _Refused as e:
+            except Refused as e:
                 raise SandboxError(f"sandbox file {path!r}: {e}") from None
         self.initial: Mapping[str, str] = dict(self._files)
 
@@ -109,7 +109,7 @@ class Workspace:
                 continue
             try:
                 self._store(path, text, self._admit(path, text))
-            except _Refused:
+            except Refused:
                 continue
             changed.append(path)
         self.changed.update(changed)
@@ -126,7 +126,7 @@ class Workspace:
         try:
             name = normalise(path)
             self._store(name, text, self._admit(name, text))
-        except _Refused as e:
+        except Refused as e:
             raise SandboxError(f"sandbox file {path!r}: {e}") from None
 
     # ------------------------------------------------------------------ for the model
@@ -135,7 +135,7 @@ class Workspace:
         """The files at or below `path`, one a line; read-only ones are marked."""
         try:
             names = self._below(path)
-        except _Refused as e:
+        except Refused as e:
             return _error(path, e)
         marks = (f"{name}  (read-only)" if self.is_readonly(name) else name for name in names)
         return shorten("\n".join(marks) or "(no files)", self.limits.output_chars)
@@ -146,7 +146,7 @@ class Workspace:
             name = self._existing(path)
             lines = _LINE.findall(self._files[name])
             start = _line_number(start_line, len(lines))
-        except _Refused as e:
+        except Refused as e:
             return _error(path, e)
         self.opened.setdefault(name, self.round)
         return self._page(lines, start) if lines else "(the file is empty)"
@@ -155,9 +155,9 @@ class Workspace:
         """Lines that hold `text` (no pattern; case does not matter), as `path:line: excerpt`."""
         try:
             if not isinstance(text, str) or not text.strip():
-                raise _Refused("give the text to search for")
+                raise Refused("give the text to search for")
             names = self._below(path)
-        except _Refused as e:
+        except Refused as e:
             return _error(path if isinstance(text, str) and text.strip() else "search", e)
         wanted = text.casefold()
         hits = [
@@ -174,7 +174,7 @@ class Workspace:
         try:
             name = self._writable(path)
             size = self._admit(name, content)
-        except _Refused as e:
+        except Refused as e:
             return _error(path, e)
         known = name in self._files
         self._put(name, content, size)
@@ -187,7 +187,7 @@ class Workspace:
             self._writable(path)
             text = _replaced(self._files[name], old, new)
             size = self._admit(name, text)
-        except _Refused as e:
+        except Refused as e:
             return _error(path, e)
         self._put(name, text, size)
         return f"{name}: 1 passage replaced."
@@ -197,7 +197,7 @@ class Workspace:
         try:
             name = self._existing(path)
             self._writable(path)
-        except _Refused as e:
+        except Refused as e:
             return _error(path, e)
         self._remove(name)
         self.changed.add(name)
@@ -232,14 +232,14 @@ class Workspace:
         folder = "" if path in ("", ".", "./", "/", ROOT, f"{ROOT}/") else normalise(path)
         names = [n for n in sorted(self._files) if not folder or n == folder or n.startswith(f"{folder}/")]
         if folder and not names:
-            raise _Refused(self._no_such(folder))
+            raise Refused(self._no_such(folder))
         return names
 
     def _existing(self, path: object) -> str:
         name = normalise(path)
         if name not in self._files:
             folder = any(n.startswith(f"{name}/") for n in self._files)
-            raise _Refused("is a folder; give a file" if folder else self._no_such(name))
+            raise Refused("is a folder; give a file" if folder else self._no_such(name))
         return name
 
     def _no_such(self, name: str) -> str:
@@ -248,7 +248,7 @@ class Workspace:
     def _writable(self, path: object) -> str:
         name = normalise(path)
         if self.is_readonly(name):
-            raise _Refused("is read-only")
+            raise Refused("is read-only")
         return name
 
     def _admit(self, name: str, text: object) -> int:
@@ -256,26 +256,26 @@ class Workspace:
         size = _size(text)
         limits = self.limits
         if size > limits.file_bytes:
-            raise _Refused(f"{size} bytes are more than a file may have ({limits.file_bytes})")
+            raise Refused(f"{size} bytes are more than a file may have ({limits.file_bytes})")
         if name not in self._files:
             if len(self._files) >= limits.files:
-                raise _Refused(f"there are already {limits.files} files, no more are allowed")
+                raise Refused(f"there are already {limits.files} files, no more are allowed")
             self._fits_the_tree(name)
         total = size - self._sizes.get(name, 0) + sum(self._sizes.values())
         if total > limits.total_bytes:
-            raise _Refused(f"all files together would have {total} bytes, {limits.total_bytes} are allowed")
+            raise Refused(f"all files together would have {total} bytes, {limits.total_bytes} are allowed")
         return size
 
     def _fits_the_tree(self, name: str) -> None:
         parts = name.split("/")
         for depth in range(1, len(parts)):
             if (folder := "/".join(parts[:depth])) in self._files:
-                raise _Refused(f"{folder} is a file, not a folder")
+                raise Refused(f"{folder} is a file, not a folder")
         if any(n.startswith(f"{name}/") for n in self._files):
-            raise _Refused("is a folder")
+            raise Refused("is a folder")
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """What a tool answers instead of doing it."""
 
 
@@ -293,44 +293,44 @@ def normalise(path: object) -> str:
 
     Raises
     ------
-    _Refused
+    Refused
         For what is no text, empty, absolute, too long, or holds `..`, a backslash, or a character that is not
         a letter, digit or harmless sign (control and direction characters, look-alikes of a slash).
     """
     if not isinstance(path, str):
-        raise _Refused("a path is a text")
+        raise Refused("a path is a text")
     return _normalised(path)
 
 
 @lru_cache(maxsize=4096)
 def _normalised(path: str) -> str:
     if len(path) > _MAX_PATH_CHARS:
-        raise _Refused(f"a path has at most {_MAX_PATH_CHARS} characters")
+        raise Refused(f"a path has at most {_MAX_PATH_CHARS} characters")
     text = unicodedata.normalize("NFC", path)
     if "\\" in text:
-        raise _Refused("a backslash is not allowed; use / between folders")
+        raise Refused("a backslash is not allowed; use / between folders")
     if not _PLAIN.fullmatch(text):
         _look_at_characters(text)
     text = text.removeprefix(f"{ROOT}/")
     if text.startswith(("/", "~")):
-        raise _Refused("absolute paths are not allowed; paths are relative to the folder of the task.")
+        raise Refused("absolute paths are not allowed; paths are relative to the folder of the task.")
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise _Refused("'..' is not allowed; paths are relative to the folder of the task.")
+        raise Refused("'..' is not allowed; paths are relative to the folder of the task.")
     if not parts or any(part != part.strip() for part in parts):
-        raise _Refused("give the path of a file, without spaces around a name")
+        raise Refused("give the path of a file, without spaces around a name")
     if len(parts) > _MAX_DEPTH or any(len(part.encode()) > 200 for part in parts):
-        raise _Refused(f"a path has at most {_MAX_DEPTH} folders, and a name at most 200 bytes")
+        raise Refused(f"a path has at most {_MAX_DEPTH} folders, and a name at most 200 bytes")
     return "/".join(parts)
 
 
 def _look_at_characters(text: str) -> None:
     for c in text:
         if c != "/" and c not in _SIGNS and unicodedata.category(c)[0] not in "LMN":
-            raise _Refused(f"the character U+{ord(c):04X} is not allowed in a path")
+            raise Refused(f"the character U+{ord(c):04X} is not allowed in a path")
 
 
-def _error(path: object, reason: _Refused) -> str:
+def _error(path: object, reason: Refused) -> str:
     shown = path if isinstance(path, str) else type(path).__name__
     shown = "".join(c if c.isprintable() else "?" for c in shown[:_MAX_PATH_CHARS])
     return f"error: {shown or '(no path)'}: {reason}"
@@ -338,35 +338,35 @@ def _error(path: object, reason: _Refused) -> str:
 
 def _size(text: object) -> int:
     if not isinstance(text, str):
-        raise _Refused("the content must be a text")
+        raise Refused("the content must be a text")
     if "\0" in text:
-        raise _Refused("the content holds a NUL character")
+        raise Refused("the content holds a NUL character")
     try:
         return len(text.encode())
     except UnicodeEncodeError:
-        raise _Refused("the content cannot be written as UTF-8") from None
+        raise Refused("the content cannot be written as UTF-8") from None
 
 
 def _replaced(text: str, old: object, new: object) -> str:
     if not isinstance(old, str) or not isinstance(new, str):
-        raise _Refused("the old and the new passage must be texts")
+        raise Refused("the old and the new passage must be texts")
     if not old:
-        raise _Refused("give the passage to replace, or use write_file")
+        raise Refused("give the passage to replace, or use write_file")
     if old == new:
-        raise _Refused("the old and the new passage are the same")
+        raise Refused("the old and the new passage are the same")
     count = text.count(old)
     if count == 0:
-        raise _Refused("the passage to replace is not in the file; it must match exactly, with all spaces")
+        raise Refused("the passage to replace is not in the file; it must match exactly, with all spaces")
     if count > 1:
-        raise _Refused(f"the passage to replace is there {count} times; give more of the text around it")
+        raise Refused(f"the passage to replace is there {count} times; give more of the text around it")
     return text.replace(old, new)
 
 
 def _line_number(start: object, lines: int) -> int:
     if not isinstance(start, int) or isinstance(start, bool) or start < 1:
-        raise _Refused("start_line must be a whole number from 1 on")
+        raise Refused("start_line must be a whole number from 1 on")
     if start > max(lines, 1):
-        raise _Refused(f"the file has only {lines} lines")
+        raise Refused(f"the file has only {lines} lines")
     return start
 
 

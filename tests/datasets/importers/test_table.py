@@ -304,6 +304,13 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(write, name, content,
     assert str(e.value).startswith(str(path)) and "\n" not in str(e.value)
 
 
+def test_marks_of_a_pattern_in_a_parquet_files_name_are_part_of_the_name(tmp_path):
+    df = pl.DataFrame({"model": ["m"], "task_id": ["t"], "score": [1.0]})
+    df.write_parquet(tmp_path / "r [1].parquet")
+    df.write_parquet(tmp_path / "r 1.parquet")
+    assert runs(import_table(tmp_path / "r [1].parquet", version="=alone")).height == 1
+
+
 def test_a_parquet_file_that_was_cut_off_is_refused(write, tmp_path):
     pl.DataFrame({"model": ["a"] * 500, "task_id": [str(i) for i in range(500)], "score": [1] * 500}).write_parquet(
         tmp_path / "w.parquet"

@@ -1,0 +1,242 @@
+"""Where each model breaks: scores of models by dimension, as a heatmap and as one radar per model.
+
+May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster` and `cilab.stats`. Computes nothing but plain
+means of the scores that it draws.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from cilab.errors import nearest
+from cilab.plots import panels, roster, style
+from cilab.stats.scores import DimensionScores
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Rows = Literal["default", "all"]
+
+_ROW_INCHES = 0.21
+_LINES = 9.0
+_RADAR_COLUMNS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """Scores in the order of drawing: `names` and `models` of rows, dimensions, and (row, dimension) -> percent."""
+
+    names: list[str]
+    models: list[str]
+    dimensions: list[str]
+    cells: dict[tuple[str, str], float | None]
+
+    def of_row(self, name: str) -> list[float | None]:
+        return [self.cells.get((name, d)) for d in self.dimensions]
+
+    def overall(self, name: str) -> float | None:
+        """Mean of the dimension scores; None where one is missing, as on the leaderboard."""
+        own = self.of_row(name)
+        return None if any(v is None for v in own) else math.fsum(v for v in own if v is not None) / len(own)
+
+    def mean(self, dimension: str) -> float | None:
+        """Mean over the rows that have a score."""
+        there = [v for name in self.names if (v := self.cells.get((name, dimension))) is not None]
+        return math.fsum(there) / len(there) if there else None
+
+
+def _scores(result: DimensionScores, rows: Rows) -> _Scores:
+    if rows not in ("default", "all"):
+        raise style.FigureError(f"rows is {rows!r}, not one of default, all")
+    table = result.table if rows == "all" else roster.at_default(result.table)
+    if table["score_pct"].null_count() == table.height:
+        raise style.FigureError("nothing to draw: no row has a score in any dimension")
+    named = table.with_columns(pl.Series("row", roster.row_names(table)))
+    who = named.select("row", "model").unique(maintain_order=True)
+    cells = {(row, d): score for row, d, score in named.select("row", "dimension", "score_pct").rows()}
+    dimensions = named["dimension"].unique(maintain_order=True).to_list()
+    return _Scores(who["row"].to_list(), who["model"].to_list(), dimensions, cells)
+
+
+# -- heatmap ------------------------------------------------------------------------------------------------
+
+
+def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = "default", models: Any = None) -> Axes:
+    """Draw the score of every model in every dimension, as figure 3 of the collaborative-intelligence paper.
+
+    The best row is on top, the hardest dimension (by the mean of the rows drawn) at the left. The last column is the
+    mean of the eight, that is the overall score.
+
+    Parameters
+    ----------
+    result : what `cilab.dimensions` returned.
+    ax : axes to draw in; None makes a figure 6.5 inches wide, with small print.
+    rows : `default` draws each model at its default setting, `all` every row.
+    models : which weights are open, as in `leaderboard`.
+
+    Returns
+    -------
+    Axes
+        An image of the dimensions and one of the overall scores (masked arrays), and a text with gid `cell` in every
+        cell.
+
+    Raises
+    ------
+    FigureError
+        `result` is not a DimensionScores, `rows` is another word, or there is no score.
+    """
+    style.require(result, DimensionScores, "dimensions")
+    scores = _scores(result, rows)
+    of = roster.looks(scores.models, models)
+    order = sorted(scores.dimensions, key=lambda d: (scores.mean(d) is None, scores.mean(d)))
+    with style.context():
+        own = ax is None
+        if ax is None:
+            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.35 + _ROW_INCHES * max(len(scores.names), 3))
+        _cells(ax, scores, order)
+        names = [n + roster.sign(of[m]) for n, m in zip(scores.names, scores.models, strict=True)]
+        ax.set_yticks(range(len(names)), names)
+        heads = [roster.dimension(d, 12) for d in order]
+        ax.set_xticks([*range(len(order)), len(order) + 0.25], [*heads, "Overall"], fontsize=6.3)
+        ax.tick_params(length=0, top=False, labeltop=True, labelbottom=False)
+        ax.spines[:].set_visible(False)
+        deepest = max(head.count("\n") for head in heads)
+        ax.set_title("Score by dimension (%)", loc="left", pad=10 + _LINES * deepest + 9)
+        style.mark_simulated(ax, result, scores.models, y=14 + _LINES * (deepest + 1))
+        if own:
+            note = "Test score over the tasks that a model solves alone; hardest dimension first. – no score."
+            style.small_print(fig, result, note + _open_note(of))
+    return ax
+
+
+def _open_note(of: Mapping[str, roster.Look]) -> str:
+    return f" {roster.OPEN_NOTE}" if any(look.open_weights for look in of.values()) else ""
+
+
+def _cells(ax: Axes, scores: _Scores, order: Sequence[str]) -> None:
+    import numpy as np
+
+    n = len(scores.names)
+    values = np.ma.masked_invalid([[_nan(scores.cells.get((name, d))) for d in order] for name in scores.names])
+    overall = np.ma.masked_invalid([[_nan(scores.overall(name))] for name in scores.names])
+    look = {"cmap": panels.FRACTION_MAP, "vmin": 0, "vmax": 100, "aspect": "auto", "interpolation": "nearest"}
+    ax.imshow(values, extent=(-0.5, len(order) - 0.5, n - 0.5, -0.5), **look)
+    ax.imshow(overall, extent=(len(order) - 0.25, len(order) + 0.75, n - 0.5, -0.5), **look)
+    ax.set_xlim(-0.5, len(order) + 0.75)
+    ax.set_ylim(n - 0.5, -0.5)
+    for i in range(1, n):
+        ax.axhline(i - 0.5, color="white", lw=0.8)
+    for j in range(1, len(order)):
+        ax.axvline(j - 0.5, color="white", lw=0.8)
+    for i, name in enumerate(scores.names):
+        row = [scores.cells.get((name, d)) for d in order]
+        for at, value in [*enumerate(row), (len(order) + 0.25, scores.overall(name))]:
+            text, color = ("–", "#606060") if value is None else (f"{value:.0f}", panels.ink(value / 100))
+            bold = {"fontweight": "bold"} if at > len(order) - 0.5 else {}
+            ax.text(at, i, text, ha="center", va="center", fontsize=6.8, color=color, gid="cell", **bold)
+
+
+def _nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+# -- profiles -----------------------------------------------------------------------------------------------
+
+
+def profiles(
+    result: DimensionScores,
+    *,
+    ax: Axes | None = None,
+    panel: str | None = None,
+    rows: Rows = "default",
+    models: Any = None,
+) -> Axes | Figure:
+    """Draw one radar per model, against the mean of all, as figure 13 of the collaborative-intelligence paper.
+
+    Best first. Spokes are numbered; the legend says which is which. The ring is 100 %, the middle 0.
+
+    Parameters
+    ----------
+    result : what `cilab.dimensions` returned.
+    ax : axes with a polar projection for one model; None makes a figure 6.5 inches wide, with small print.
+    panel : name of a row; None takes the best with `ax`, and all without.
+    rows, models : as in `dimensions`.
+
+    Returns
+    -------
+    Axes or Figure
+        Per model a line with gid `profile` and one with gid `mean`, both closed.
+
+    Raises
+    ------
+    FigureError
+        `result` is not a DimensionScores, there is no such row, or `ax` is not polar.
+    """
+    style.require(result, DimensionScores, "profiles")
+    scores = _scores(result, rows)
+    if len(scores.dimensions) < 3:
+        raise style.FigureError(f"a radar needs at least 3 dimensions; these scores have {len(scores.dimensions)}")
+    if panel is not None and panel not in scores.names:
+        raise style.FigureError(f"panel: no row is called {panel!r}.{nearest(panel, scores.names)}")
+    of = roster.looks(scores.models, models)
+    with style.context():
+        if ax is not None:
+            if ax.name != "polar":
+                raise style.FigureError("profiles draws in polar axes: plt.subplots(subplot_kw={'projection': 'polar'})")
+            _radar(ax, scores, panel or scores.names[0], of)
+            style.mark_simulated(ax, result, scores.models, y=30)
+            return ax
+        return _radars(result, scores, [panel] if panel else scores.names, of)
+
+
+def _radars(result: DimensionScores, scores: _Scores, names: Sequence[str], of: Mapping[str, roster.Look]) -> Figure:
+    import matplotlib.pyplot as plt
+
+    columns = min(_RADAR_COLUMNS, len(names))
+    lines = -(-len(names) // columns)
+    polar = {"projection": "polar"}
+    size = (style.PAGE_WIDTH, 0.95 + 1.42 * lines) if len(names) > 1 else (4.0, 4.4)
+    fig, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False, subplot_kw=polar)
+    fig.get_layout_engine().set(w_pad=0.06, h_pad=0.03)
+    for ax, name in zip(axes.flat, names, strict=False):
+        _radar(ax, scores, name, of)
+    for ax in axes.flat[len(names) :]:
+        ax.set_axis_off()
+    fig.suptitle("Teamwork profiles (score by dimension)", x=0.01, ha="left", fontsize=9, fontweight="bold")
+    style.mark_simulated_page(axes[0, -1], result, scores.models)
+    spokes = " · ".join(f"{i}\N{NO-BREAK SPACE}{roster.dimension(d)}" for i, d in enumerate(scores.dimensions, 1))
+    mean = f"Grey: mean of the {len(scores.names)} rows. Rings: 50 and 100 %. Below each name: mean of its scores."
+    style.small_print(fig, result, f"Spokes, clockwise from the top: {spokes}.", mean + _open_note(of))
+    return fig
+
+
+def _radar(ax: Axes, scores: _Scores, name: str, of: Mapping[str, roster.Look]) -> None:
+    look = of[scores.models[scores.names.index(name)]]
+    n = len(scores.dimensions)
+    angles = [2 * math.pi * i / n for i in range(n)]
+    ax.set_theta_zero_location("N")
+    ax.set_theta_direction(-1)
+    for values, gid, color, fill in (
+        ([scores.mean(d) for d in scores.dimensions], "mean", "#a0a0a0", 0.25),
+        (scores.of_row(name), "profile", look.color, 0.3),
+    ):
+        closed = [_nan(v) for v in [*values, values[0]]]
+        ax.plot([*angles, angles[0]], closed, color=color, lw=1.2 if gid == "profile" else 0.8, gid=gid)
+        if not any(math.isnan(v) for v in closed):
+            ax.fill([*angles, angles[0]], closed, color=color, alpha=fill, lw=0)
+    ax.set_ylim(0, 100)
+    ax.set_yticks([50, 100], [])
+    ax.set_xticks(angles, [str(i) for i in range(1, n + 1)], fontsize=5.5, color="#606060")
+    ax.tick_params(pad=-4)
+    ax.grid(color="#dddddd", lw=0.5)
+    ax.spines["polar"].set_linewidth(0.5)
+    overall = scores.overall(name)
+    lines = textwrap.wrap(name + roster.sign(look).replace(" ", "\N{NO-BREAK SPACE}"), 15, break_long_words=False)
+    ax.set_title("\n".join([*lines, "–" if overall is None else f"{overall:.1f}"]), fontsize=6.5, pad=5)
