@@ -50,7 +50,7 @@ bench: setup
 	$(BIN)/python benchmarks/mediation.py
 
 lock: $(BIN)/uv
-	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra dev \
+	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra s3 --extra dev \
 	  --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --generate-hashes \
 	  --upgrade -o requirements.lock
 
