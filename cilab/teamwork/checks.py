@@ -83,11 +83,11 @@ class Checker:
         """Whether a condition is true of the state."""
         s = self._state
         if c.all is not None:
-            return all([await self.holds(part) for part in c.all])
+            return all([await self.holds(part) for part in self._meant(c.all)])
         if c.any is not None:
-            return any([await self.holds(part) for part in c.any])
+            return any([await self.holds(part) for part in self._meant(c.any)])
         if c.none is not None:
-            return not any([await self.holds(part) for part in c.none])
+            return not any([await self.holds(part) for part in self._meant(c.none)])
         if c.submitted is not None:
             given = s.submission
             return given is not None and all(field_holds(t, given.get(f)) for f, t in c.submitted.fields.items())
@@ -120,6 +120,10 @@ class Checker:
             return await self._returns(c.returns)
         assert c.tests is not None
         return await self._tests(c.tests)
+
+    def _meant(self, parts: Sequence[Condition]) -> list[Condition]:
+        """The parts that this version is asked; the others are left out."""
+        return [part for part in parts if self._version in part.versions]
 
     def _file(self, test: FileTest) -> bool:
         start = self._workspace.initial

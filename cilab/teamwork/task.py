@@ -701,9 +701,6 @@ def _check_part(t: TaskFile) -> None:
     ids = [EVERYBODY, *(s.id for s in t.seats), *(c.id for c in t.contacts)]
     deeds = [s.deed for by in t.scripts.values() for sc in by.values() for s in sc.states.values() if s.deed]
     actions = {a.name: a for a in t.actions}
-    for top in (*t.check.passes, *t.check.evidence.values()):
-        if any(part.versions != list(VERSIONS) for part in top.parts() if part is not top):
-            raise ValueError("check: `versions` stands on a whole entry, not on a part of all, any or none")
     for c in t._conditions():
         if c.submitted:
             form = dict(t.submit.fields) if t.submit else {}

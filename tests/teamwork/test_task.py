@@ -75,10 +75,6 @@ def test_the_small_task_is_taken(tmp_path):
         (edited("check", "passes", value=[{"deed": "lifts"}]), ["check: deed", "lifts_it"]),
         (edited("check", "passes", value=[{"told": {"who": ["boss"]}}]), ["told.who", "'boss'", "safety"]),
         (edited("check", "passes", value=[{"name": "x"}]), ["asks 0 questions"]),
-        (
-            edited("check", "passes", value=[{"any": [{"deed": "lifts_it", "versions": ["test"]}]}]),
-            ["`versions` stands on a whole entry"],
-        ),
         (edited("check", "passes", value=[{"submitted": {"fields": {"plam": {"equals": 1}}}}]), ["'plam'", "plan"]),
         (edited("check", "passes", value=[{"file": {"path": "a"}}]), ["needs a `sandbox`"]),
         (edited("tools", value=["read_file"]), ["read_file", "sandbox"]),
