@@ -28,7 +28,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Out = Annotated[Path | None, typer.Option("--out", help="The study's folder; default data/studies/NAME.")]
+Out = Annotated[
+    str | None, typer.Option("--out", help="The study's folder or URL (s3://...); default data/studies/NAME.")
+]
 Data = Annotated[list[str], typer.Option("--data", help="A study: a folder, a pattern or a URL; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
 With = Annotated[str, typer.Option("--with", help="The model that grades or annotates; `rules` for code.")]
@@ -47,24 +49,28 @@ def _say(text: str) -> None:
 
 @app.command()
 def quickstart(
-    out: Out = None,
-    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report where there is a screen.")] = True,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The study's folder; default data/studies/quickstart.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page of reports where there is a screen.")
+    ] = True,
 ) -> None:
-    """Play a small study on the embedded models and render its report. No key, no network."""
+    """Play both benchmarks on the embedded models and render their reports. No key, no network."""
     from cilab.quickstart import quickstart as start
 
-    made = start(out)
+    made = start(out, told=_report_told)
     if made.left_out:
         _say(f"left out: the small real model ({made.left_out})")
     code = _tell(made.summary, made.data)
-    print(f"data    {made.data}")
-    if made.report is not None:
-        print(f"report  {made.report.resolve()}")
-    if show and made.report is not None and _has_screen():
+    print(f"data     {made.data}")
+    if made.index is not None:
+        print(f"reports  {made.index.resolve()}")
+    if show and made.index is not None and _has_screen():
         import webbrowser
 
-        webbrowser.open(made.report.resolve().as_uri())
-    raise typer.Exit(code)
+        webbrowser.open(made.index.resolve().as_uri())
+    raise typer.Exit(code or (1 if made.failed else 0))
 
 
 @app.command()
@@ -76,6 +82,9 @@ def run(
     limit: Annotated[int | None, typer.Option(help="At most this many of the planned rollouts.")] = None,
     scale: Annotated[float, typer.Option(help="Factor on the number of tasks.")] = 1.0,
     gate: Annotated[str, typer.Option(help="on or off: off plays what a failed alone run gates out.")] = "on",
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler (tcp://HOST:PORT) whose workers play the rollouts.")
+    ] = None,
 ) -> None:
     """Play a study. The same command again continues after any interruption."""
     import cilab.run as runs
@@ -88,8 +97,13 @@ def run(
         print(json.dumps(forecast.as_dict()) if as_json else _forecast_text(forecast))
         return
     loaded = runs.load_study(study, scale)
-    folder = out or runs.STUDIES / loaded.file.name
-    summary = runs.run_loaded(loaded, out=out, limit=limit, gate=gate == "on")
+    folder = out or str(runs.STUDIES / loaded.file.name)
+    elsewhere = None
+    if scheduler is not None:
+        from cilab.cluster import Cluster
+
+        elsewhere = Cluster(scheduler, loaded)
+    summary = runs.run_loaded(loaded, out=out, limit=limit, gate=gate == "on", elsewhere=elsewhere)
     if as_json:
         print(json.dumps(_summary_dict(summary, folder)))
     raise typer.Exit(_tell(summary, folder))
@@ -154,12 +168,8 @@ def report(
         print(rendered.html.resolve())
         return
     wanted = None if name == ["all"] else name
-
-    def told(n: int, of: int, which: str, reason: str | None) -> None:
-        _say(f"{n}/{of} {which}{f' failed: {reason}' if reason else ''}")
-
     batch = report_all.render_all(
-        wanted, data=data, params=params, out=out, figures=figures, workers=workers, told=told
+        wanted, data=data, params=params, out=out, figures=figures, workers=workers, told=_report_told
     )
     for which, why in batch.left_out.items():
         _say(f"left out {which}: {why}")
@@ -406,6 +416,36 @@ def claims(
 
 
 @app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="A new folder, or a workspace to bring up to date.")],
+) -> None:
+    """Lay out a folder to work in: study files, notebooks, and room for data, figures and reports."""
+    from cilab.workspace import init as lay_out
+
+    made = lay_out(folder)
+    for name in made.kept:
+        _say(f"kept {name}: you changed it")
+    print(f"{made.folder}: {len(made.written)} file{'s' if len(made.written) != 1 else ''} laid out")
+    print(
+        f"next   cd {made.folder}\n"
+        "       cilab quickstart                # a small study and its reports, without a key\n"
+        "       cilab lab                       # JupyterLab on the notebooks\n"
+        "       cilab run studies/my_first.yaml # your own study: edit the file first"
+    )
+
+
+@app.command()
+def lab(
+    port: Annotated[int | None, typer.Option("--port", help="Default: the first free one from 8888 on.", min=1)] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+) -> None:
+    """Open JupyterLab on the notebooks, with this Python as its kernel."""
+    from cilab.lab import lab as start
+
+    raise typer.Exit(start(port=port, browser=browser, told=lambda how: _say(f"JupyterLab in {how.folder}")))
+
+
+@app.command()
 def doctor() -> None:
     """What is missing on this machine, and the command that brings it."""
     from cilab import doctor as check
@@ -418,7 +458,11 @@ def doctor() -> None:
 # -- words ------------------------------------------------------------------------------------------------
 
 
-def _summary_dict(summary: Any, folder: Path) -> dict[str, Any]:
+def _report_told(n: int, of: int, which: str, reason: str | None) -> None:
+    _say(f"{n}/{of} {which}{f' failed: {reason}' if reason else ''}")
+
+
+def _summary_dict(summary: Any, folder: str | Path) -> dict[str, Any]:
     p = summary.progress
     return {
         "data": str(folder),
@@ -438,7 +482,7 @@ def _summary_dict(summary: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def _tell(summary: Any, folder: Path) -> int:
+def _tell(summary: Any, folder: str | Path) -> int:
     """Say how a session ended and how to go on; returns the exit code."""
     p = summary.progress
     _say(f"{p.done} of {p.planned} finished in {folder} ({summary.seconds:.0f} s, {p.calls} calls, ${p.usd:.4f})")

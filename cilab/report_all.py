@@ -10,9 +10,11 @@ import base64
 import html
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from string import Template
@@ -23,6 +25,9 @@ from cilab.errors import CilabError, ReportError, nearest
 
 #: Called with (finished, in all, name, reason or None) as each report ends.
 Told = Callable[[int, int, str, str | None], None]
+
+#: A fork would take Polars' locks along.
+_CONTEXT = get_context("spawn")
 
 #: Which benchmark's runs a report reads, by the data set that its notebook takes by itself.
 _BENCHMARK = {"simulated_mazes": "maze", "simulated_release": "teamwork", "published_round": "teamwork"}
@@ -80,27 +85,59 @@ def render_all(
     rendered: dict[str, reports.RenderedReport] = {}
     failed: dict[str, str] = {}
     n = max(1, min(workers or os.cpu_count() or 1, len(jobs) or 1))
-    with ProcessPoolExecutor(n, get_context("spawn")) as pool:  # a fork would take Polars' locks along
-        tasks = {
-            pool.submit(_render, name, data, mine, os.fspath(out), os.fspath(figures)): name
-            for name, mine in jobs.items()
-        }
-        for done in as_completed(tasks):
-            name = tasks[done]
-            try:
-                rendered[name] = done.result()
-            except CilabError as e:
-                failed[name] = str(e)
-            except Exception as e:  # a worker that was killed: the others go on
-                failed[name] = f"report {name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else 'died'}"
-            if told is not None:
-                told(len(rendered) + len(failed), len(jobs), name, failed.get(name))
+    render_one = partial(_render, data=data, out=os.fspath(out), figures=os.fspath(figures))
+    for name, ended in _in_processes(render_one, jobs, n):
+        if isinstance(ended, str):
+            failed[name] = ended
+        else:
+            rendered[name] = ended
+        if told is not None:
+            told(len(rendered) + len(failed), len(jobs), name, failed.get(name))
     order = [name for name in chosen if name in rendered]
     return Batch({n: rendered[n] for n in order}, failed, left_out, write_index(out, failed=failed))
 
 
+def _in_processes(
+    render_one: Callable[..., reports.RenderedReport], jobs: Mapping[str, Mapping[str, Any]], n: int
+) -> Iterator[tuple[str, reports.RenderedReport | str]]:
+    """(name, report or one line on what went wrong) as each ends, rendered by `n` processes.
+
+    When a process dies, its whole pool goes with it, and nobody can say which report it was. Those that had not ended
+    are then rendered in pools of one: the report that kills its process fails alone.
+    """
+    left = dict(jobs)
+    with ProcessPoolExecutor(n, _CONTEXT) as pool:
+        tasks = {pool.submit(render_one, name, params=mine): name for name, mine in jobs.items()}
+        for done in as_completed(tasks):
+            if not isinstance(done.exception(), BrokenProcessPool):
+                del left[tasks[done]]
+                yield tasks[done], _outcome(tasks[done], done)
+    with ThreadPoolExecutor(n) as threads:
+        alone = {threads.submit(_alone, render_one, name, mine): name for name, mine in left.items()}
+        for done in as_completed(alone):
+            yield alone[done], _outcome(alone[done], done)
+
+
+def _alone(
+    render_one: Callable[..., reports.RenderedReport], name: str, params: Mapping[str, Any]
+) -> reports.RenderedReport:
+    with ProcessPoolExecutor(1, _CONTEXT) as pool:
+        return pool.submit(render_one, name, params=params).result()
+
+
+def _outcome(name: str, done: Future[reports.RenderedReport]) -> reports.RenderedReport | str:
+    e = done.exception()
+    if e is None:
+        return done.result()
+    if isinstance(e, CilabError):
+        return str(e)
+    if isinstance(e, BrokenProcessPool):
+        return f"report {name}: the process that rendered it died (out of memory, or killed from outside)"
+    return f"report {name}: {type(e).__name__}: {(str(e).splitlines() or ['no reason given'])[0]}"
+
+
 def _render(
-    name: str, data: str | os.PathLike[str] | None, params: Mapping[str, Any], out: str, figures: str
+    name: str, *, data: str | os.PathLike[str] | None, params: Mapping[str, Any], out: str, figures: str
 ) -> reports.RenderedReport:
     return reports.render(name, data=data, params=params, out=out, figures=figures)
 

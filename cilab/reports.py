@@ -71,12 +71,14 @@ class RenderedReport:
     html, notebook : the page without code, and the executed notebook.
     figures : every figure file, in the order in which the notebook saved them.
     warnings : what the cells printed to stderr, line by line (it is in `render.log` too, not in the report).
+    not_computed : what these data could not give, one line each, as the report says it (see `attempt`).
     """
 
     html: Path
     notebook: Path
     figures: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = field(default=(), repr=False)
+    not_computed: tuple[str, ...] = field(default=(), repr=False)
 
 
 # -- what there is ------------------------------------------------------------------------------------
@@ -204,6 +206,48 @@ def header(study: Any) -> Header:
     return Header(facts)
 
 
+class NotComputed:
+    """Why there is no result, in one line. Made by `attempt`; false, where every result is true."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"Not computed: {self.reason}"
+
+    def _repr_html_(self) -> str:
+        style = "border-left:3px solid #808080;padding:.2em .8em;margin:.5em 0"
+        return f'<div class="cilab-not-computed" style="{style}">{html.escape(repr(self))}</div>'
+
+
+def attempt(compute: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """`compute(*args, **settings)`, or one line on why these data cannot give it.
+
+    For notebooks that run on any data: labels, costs or repeats may be missing. Only a `CilabError` is caught, which
+    says what is wrong with the data or the settings in one line; anything else is a fault and stays one. What was not
+    computed stands in the report where the result would, and in `RenderedReport.not_computed`.
+
+    Returns
+    -------
+    What `compute` returns, or a `NotComputed`, which is false.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import cilab
+    >>> attempt(cilab.gap, pl.DataFrame({"model": []}))
+    Not computed: runs: missing column version, partner_model, status, weighted_outcome. Did you mean model?
+    """
+    try:
+        return compute(*args, **settings)
+    except CilabError as e:
+        _tell("not_computed", str(e))
+        return NotComputed(str(e))
+
+
 def save(figure: Axes | Figure, name: str, *, result: Result, folder: str | os.PathLike[str] = "") -> tuple[Path, ...]:
     """Write a figure as PNG, SVG and PDF, with the result's provenance and parameters in each file's metadata.
 
@@ -318,6 +362,7 @@ def render(
             notebook=out_dir / f"{name}.ipynb",
             figures=tuple(figures_dir / f for kind, value in records if kind == "figures" for f in value),
             warnings=warnings,
+            not_computed=tuple(value for kind, value in records if kind == "not_computed"),
         )
         facts = next((value for kind, value in records if kind == "header"), {})
         write_text(target.notebook, _notebook_text(nb))

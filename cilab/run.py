@@ -16,7 +16,7 @@ from typing import Any
 
 from cilab import journal, registry, store, tables
 from cilab.collect import background
-from cilab.collect.engine import Engine, Job, Summary, rollout_job
+from cilab.collect.engine import Elsewhere, Engine, Job, Summary, rollout_job
 from cilab.collect.model import CallError, ChatModel
 from cilab.collect.models import resolve
 from cilab.collect.progress import Display, display
@@ -158,7 +158,7 @@ def run_study(
     Parameters
     ----------
     path : the study file.
-    out : the study's folder; default `data/studies/<name>`.
+    out : the study's folder, or an fsspec URL (`s3://...`); default `data/studies/<name>`.
     scale : factor on the number of tasks.
     limit : play at most this many of the planned rollouts.
     gate : False plays test and baseline whatever came out alone.
@@ -178,19 +178,23 @@ def run_loaded(
     limit: int | None = None,
     gate: bool = True,
     show_progress: bool = True,
+    elsewhere: Elsewhere | None = None,
 ) -> Summary:
-    """As `run_study`, for a study that was read already."""
+    """As `run_study`, for a study that was read already; `elsewhere` plays its rollouts on other machines."""
     if limit is not None and limit < 1:
         raise StudyError(f"--limit {limit}: must be at least 1.")
     for _ in study.specs(gate=gate, limit=limit):
         pass  # the whole plan, before anything is written: a maze that cannot be made is bad input
-    models = _models(study)
-    folder = prepare_folder(study, out)
+    models = models_of(study)
+    mirror = store.mirror(out)
+    folder = prepare_folder(study, out if mirror is None else mirror.folder)
     engine = Engine(
         folder,
         study=label(study),
         resolve=models.__getitem__,
         budget_usd=study.file.budget_usd,
+        elsewhere=elsewhere,
+        after_parts=None if mirror is None else mirror.push,
         **model_policy(study),
     )
 
@@ -198,10 +202,14 @@ def run_loaded(
         for benchmark, spec in study.specs(gate=gate, limit=limit):
             yield rollout_job(spec, benchmark.play)
 
-    return drive(engine, jobs, show_progress)
+    try:
+        return drive(engine, jobs, show_progress)
+    finally:
+        if mirror is not None:
+            mirror.push()
 
 
-def _models(study: Study) -> dict[str, ChatModel]:
+def models_of(study: Study) -> dict[str, ChatModel]:
     """Every model of a study, ready to be called.
 
     Raises
@@ -389,7 +397,7 @@ def forecast_study(
 ) -> StudyForecast:
     """What is left to play of a study, in calls, tokens, USD and hours. Calls nothing, writes nothing."""
     study = load_study(path, scale)
-    folder = Path(out) if out is not None else STUDIES / study.file.name
+    folder = Path(out) if out is not None and "://" not in os.fspath(out) else STUDIES / study.file.name
     done = store.finished_jobs(folder) if folder.is_dir() else set()
     if folder.is_dir():
         again = journal.PROVISIONAL if not gate else ("error",)

@@ -14,6 +14,7 @@ How it continues after a kill
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import itertools
 import time
@@ -22,16 +23,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic_core import to_json
 
 import cilab
 from cilab import store
-from cilab.collect.limits import Limit, Limited, Provider
+from cilab.collect.limits import Limit
 from cilab.collect.model import CallError, ChatModel, Completion, Message, Refusal, Sampling
+from cilab.collect.pool import ModelPool
 from cilab.collect.redact import redact
-from cilab.collect.retry import Retrying, RetryPolicy
+from cilab.collect.retry import RetryPolicy
 from cilab.collect.rows import (
     call_row,
     completion_from_payload,
@@ -46,8 +48,6 @@ from cilab.errors import CilabError, StoreError
 from cilab.journal import PROVISIONAL, Journal
 from cilab.tables import TABLES_VERSION
 
-#: Providers that cost nothing and are answered in this process: no limits, no retries.
-_FREE = {"sim"}
 #: Finished rollouts that are gathered in the journal before a Parquet part is written: large parts
 #: read fast, and the journal is readable meanwhile. Time and bytes bound how long they stay there.
 _PART_ROLLOUTS = 512
@@ -132,8 +132,96 @@ class Summary:
         return 1 if self.missing or self.fatal else 0
 
 
-class _Paused(BaseException):
+@dataclass(slots=True)
+class Played:
+    """What playing one job gave, before it is made into rows; plain values, so that it can travel.
+
+    `status` is ok, refused, gated_out or error; `extra` are columns of the run that follow from it.
+    """
+
+    status: str = "ok"
+    rollout: Rollout = field(default_factory=Rollout)
+    extra: dict[str, Any] = field(default_factory=dict)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    replayed_s: float = 0.0
+    first_at: datetime | None = None
+
+
+class Host(Protocol):
+    """What the seats of a job need of whoever plays it: the engine here, or a cluster worker's line to it."""
+
+    def received(self, job_id: str) -> Mapping[tuple[str, str, int], tuple[str, Any]]:
+        """Answers of earlier sessions, by (purpose, seat, position)."""
+        ...
+
+    def may_call(self) -> None:
+        """Raise when no further call may start."""
+        ...
+
+    def model(self, name: str) -> ChatModel:
+        """The model of that name, with its limits and retries."""
+        ...
+
+    async def keep(
+        self, job_id: str, place: tuple[str, str, int], request: str, row: dict[str, Any], payload: Any
+    ) -> None:
+        """Account a call; its answer (`payload`, None for a failed call) is durable when this returns."""
+        ...
+
+    async def transcript(self, run_id: str) -> list[dict[str, Any]]:
+        """The stored messages of a finished run."""
+        ...
+
+    def replayed(self) -> None:
+        """An answer came from the journal."""
+        ...
+
+
+class Elsewhere(Protocol):
+    """Plays rollouts on other machines; the engine keeps what comes back. Entered before the first, left at the end."""
+
+    engine: Engine | None
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(self, kind: Any, error: Any, at: Any) -> None: ...
+
+    async def play(self, job: Job) -> Played:
+        """Play a rollout's job; raises `Paused` when the engine is stopping."""
+        ...
+
+
+class Paused(BaseException):
     """The engine is stopping: leave the play function; what has arrived is in the journal."""
+
+
+async def play_job(job: Job, host: Host) -> Played:
+    """Play one job with the models of `host`; every way in which it can end has a status.
+
+    Raises
+    ------
+    Paused
+        No further call may start.
+    StoreError
+        What arrived cannot be kept.
+    """
+    seats = _Seats(host, job)
+    played = Played(rollout=seats.rollout, calls=seats.calls)
+    try:
+        played.rollout = await job.play(seats)
+    except _Refused as e:
+        played.status = "refused"
+        played.extra = {"refused_seat": e.seat, "ended": "refused", "error": redact(str(e))}
+    except StoreError:
+        raise
+    except CallError as e:
+        played.status, played.extra = "error", {"ended": "error", "error": redact(f"{e.kind}: {e}")}
+    except CilabError as e:
+        played.status, played.extra = "error", {"ended": "error", "error": redact(str(e))}
+    except Exception as e:
+        played.status, played.extra = "error", {"ended": "error", "error": redact(_describe(e))}
+    played.replayed_s, played.first_at = seats.replayed_s, seats.first_at
+    return played
 
 
 class Engine:
@@ -148,6 +236,8 @@ class Engine:
     concurrency : rollouts in flight.
     budget_usd : stop starting calls when the known cost reaches it; None for no limit.
     policy : how failed calls are tried again.
+    elsewhere : plays a rollout's job on another machine; None plays it here.
+    after_parts : called, in a thread, each time parts have been written.
 
     Notes
     -----
@@ -165,18 +255,21 @@ class Engine:
         budget_usd: float | None = None,
         policy: RetryPolicy | None = None,
         part_rollouts: int = _PART_ROLLOUTS,
+        elsewhere: Elsewhere | None = None,
+        after_parts: Callable[[], None] | None = None,
     ):
         self.folder, self.study = folder, study
         self.progress = Progress()
-        self._resolve, self._limits = resolve, dict(limits or {})
-        self._concurrency, self._budget, self._policy = concurrency, budget_usd, policy or RetryPolicy()
+        self._pool = ModelPool(resolve, limits, policy, self._retrying)
+        self._concurrency, self._budget = concurrency, budget_usd
         self._part_rollouts = part_rollouts
+        self._elsewhere, self._after_parts = elsewhere, after_parts
+        if elsewhere is not None:
+            elsewhere.engine = self
         self._stopped: str | None = None
         self._fatal: StoreError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._models: dict[str, ChatModel] = {}
-        self._providers: dict[str, Provider] = {}
         self._error_reasons: dict[str, int] = {}
         self._buffer: list[tuple[str, bool, dict[str, Any]]] = []
         self._buffer_since = 0.0
@@ -217,8 +310,9 @@ class Engine:
         try:
             await self._prepare(jobs)
             workers = min(self._concurrency, max(1, len(self._todo)))
-            self._tasks = [asyncio.create_task(self._work()) for _ in range(workers)]
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            async with self._elsewhere or contextlib.nullcontext():
+                self._tasks = [asyncio.create_task(self._work()) for _ in range(workers)]
+                await asyncio.gather(*self._tasks, return_exceptions=True)
             for task in self._tasks:
                 if not task.cancelled() and (e := task.exception()) is not None and not isinstance(e, StoreError):
                     raise e
@@ -334,7 +428,7 @@ class Engine:
             self.progress.running += 1
             try:
                 await self._play(job, allowed)
-            except _Paused:
+            except Paused:
                 return
             except StoreError as e:
                 self._fatal = self._fatal or e
@@ -345,30 +439,19 @@ class Engine:
 
     async def _play(self, job: Job, allowed: bool) -> None:
         began, clock = datetime.now(UTC), time.monotonic()
-        seats = _Seats(self, job)
-        status, extra = "ok", {}
         if not allowed:
-            status, extra = "gated_out", {"ended": "gated_out"}
+            played = Played("gated_out", extra={"ended": "gated_out"})
+        elif self._elsewhere is not None and job.spec is not None:
+            played = await self._elsewhere.play(job)
         else:
-            try:
-                seats.rollout = await job.play(seats)
-            except _Refused as e:
-                status = "refused"
-                extra = {"refused_seat": e.seat, "ended": "refused", "error": redact(str(e))}
-            except StoreError:
-                raise
-            except CallError as e:
-                status, extra = "error", {"ended": "error", "error": redact(f"{e.kind}: {e}")}
-            except CilabError as e:
-                status, extra = "error", {"ended": "error", "error": redact(str(e))}
-            except Exception as e:
-                status, extra = "error", {"ended": "error", "error": redact(_describe(e))}
-        known = dict(seats.rollout.run) if status == "ok" else _without_scores(seats.rollout.run)
-        rows = self._rows(job, seats) | self._run(job, seats, seats.calls, status, known | extra, began, clock)
+            played = await play_job(job, self)
+        status, extra = played.status, played.extra
+        known = dict(played.rollout.run) if status == "ok" else _without_scores(played.rollout.run)
+        rows = self._rows(job, played) | self._run(job, played, played.calls, status, known | extra, began, clock)
         payload, problem = fitting(rows)
         if problem is not None:  # rows that no table takes: the rollout is an error, and the rest of it is kept
             status, known, extra = "error", {}, {"ended": "error", "error": redact(problem)}
-            payload |= self._run(job, seats, payload.get("calls", []), status, dict(extra), began, clock)
+            payload |= self._run(job, played, payload.get("calls", []), status, dict(extra), began, clock)
         if status != "gated_out" or job.id not in self._gated_before:  # else it stands there already, with its own time
             await self._journal.finish(job.id, status, payload)
         self._count(status, extra)
@@ -376,18 +459,18 @@ class Engine:
         if status not in PROVISIONAL:
             await self._keep(job, payload)
 
-    def _rows(self, job: Job, seats: _Seats) -> dict[str, Any]:
+    def _rows(self, job: Job, played: Played) -> dict[str, Any]:
         """What was said, called, labelled and annotated."""
-        rows: dict[str, Any] = {"calls": seats.calls}
+        rows: dict[str, Any] = {"calls": played.calls}
         for name in ("messages", "labels", "annotations"):
-            if part := getattr(seats.rollout, name):
+            if part := getattr(played.rollout, name):
                 rows[name] = [{"run_id": job.run_id, **row} for row in part]
         return rows
 
     def _run(
         self,
         job: Job,
-        seats: _Seats,
+        played: Played,
         calls: Sequence[Mapping[str, Any]],
         status: str,
         known: dict[str, Any],
@@ -401,8 +484,8 @@ class Engine:
             "run_id": job.run_id,
             "study": self.study,
             "status": status,
-            "seconds": time.monotonic() - clock + seats.replayed_s,
-            "started_at": min(began, seats.first_at) if seats.first_at else began,
+            "seconds": time.monotonic() - clock + played.replayed_s,
+            "started_at": min(began, played.first_at) if played.first_at else began,
             "finished_at": datetime.now(UTC),
             "code_version": cilab.__version__,
             "rule_version": known.get("rule_version") or f"tables-{TABLES_VERSION}",
@@ -449,6 +532,8 @@ class Engine:
             await asyncio.shield(self._writing)
             await self._journal.forget(job for job, _, _ in batch)
             await self._keep_meta()
+            if self._after_parts is not None:
+                await asyncio.to_thread(self._after_parts)
 
     async def _written(self) -> None:
         """Wait for parts that are being written; their worker may have been cancelled."""
@@ -480,33 +565,48 @@ class Engine:
 
     # -- models -------------------------------------------------------------------------------------------
 
-    def _model(self, name: str) -> ChatModel:
-        if name not in self._models:
-            model = self._resolve(name)
-            if model.provider not in _FREE:
-                provider = self._provider(model.provider)
-                model = Retrying(
-                    model, self._policy, on_wait=self._retrying, within=lambda inner: Limited(inner, provider)
-                )
-            self._models[name] = model
-        return self._models[name]
-
-    def _provider(self, name: str) -> Provider:
-        if name not in self._providers:
-            limit = self._limits.get(name) or self._limits.get("default") or Limit()
-            self._providers[name] = Provider(name, limit)
-        return self._providers[name]
+    def model(self, name: str) -> ChatModel:
+        """See `Host`."""
+        return self._pool.get(name)
 
     def _retrying(self, change: int) -> None:
         self.progress.retrying += change
 
-    def _may_call(self) -> None:
-        """Raise when no further call may start."""
-        self.progress.waiting = sum(p.waiting for p in self._providers.values())
+    def received(self, job_id: str) -> Mapping[tuple[str, str, int], tuple[str, Any]]:
+        """See `Host`."""
+        return self._journal.completions(job_id) if job_id in self._started_before else {}
+
+    def answers(self, job_id: str) -> Mapping[tuple[str, str, int], tuple[str, Any]]:
+        """Every answer that was kept for a job, those of this session included: for a worker that takes it over."""
+        return self._journal.completions(job_id)
+
+    def stopping(self) -> bool:
+        """No further call may start."""
+        try:
+            self.may_call()
+        except Paused:
+            return True
+        return False
+
+    async def keep(
+        self, job_id: str, place: tuple[str, str, int], request: str, row: dict[str, Any], payload: Any
+    ) -> None:
+        """See `Host`."""
+        self._account(row)
+        if payload is not None:
+            await self._journal.put_completion(job_id, *place, request, payload)
+
+    def replayed(self) -> None:
+        """See `Host`."""
+        self.progress.replayed += 1
+
+    def may_call(self) -> None:
+        """See `Host`."""
+        self.progress.waiting = self._pool.waiting
         if self._budget is not None and self.progress.usd >= self._budget:
             self.stop("budget")
         if self._stopped is not None or self._fatal is not None:
-            raise _Paused
+            raise Paused
 
     def _account(self, row: Mapping[str, Any]) -> None:
         p = self.progress
@@ -517,7 +617,8 @@ class Engine:
         elif not row.get("error"):
             p.unpriced_calls += 1
 
-    async def _transcript(self, run_id: str) -> list[dict[str, Any]]:
+    async def transcript(self, run_id: str) -> list[dict[str, Any]]:
+        """See `Host`."""
         for job, _, payload in self._buffer:
             if job == run_id:
                 return list(payload.get("messages", []))
@@ -536,13 +637,13 @@ class _Refused(Exception):
 class _Seats:
     """The `Seats` of one job: hands out recorded models and remembers what was called."""
 
-    def __init__(self, engine: Engine, job: Job):
-        self._engine, self._job = engine, job
+    def __init__(self, host: Host, job: Job):
+        self._host, self._job = host, job
         self.calls: list[dict[str, Any]] = []
         self.rollout = Rollout()
         self.replayed_s = 0.0
         self.first_at: datetime | None = None
-        self._received = engine._journal.completions(job.id) if job.id in engine._started_before else {}
+        self._received = host.received(job.id)
         self._positions: dict[tuple[str, str], itertools.count[int]] = {}
         self._indices: dict[str, itertools.count[int]] = {}
         self._wires: dict[tuple[str, str], tuple[Sequence[Message], int | None]] = {}
@@ -559,7 +660,7 @@ class _Seats:
         return _Recorded(self, name, seat, purpose, under_test, tuple(fallbacks))
 
     async def transcript(self, run_id: str) -> Sequence[Mapping[str, Any]]:
-        return await self._engine._transcript(run_id)
+        return await self._host.transcript(run_id)
 
     async def call(
         self, name: str, seat: str, purpose: str, messages: Sequence[Message], tools: Any, sampling: Sampling
@@ -571,20 +672,20 @@ class _Seats:
         kept = self._received.get((purpose, seat, n))
         if kept is not None and kept[0] == request:
             return self._replay(key, kept[1])
-        self._engine._may_call()
+        self._host.may_call()
         index = next(self._indices.setdefault(purpose, itertools.count()))
         try:
-            answer: Completion | CallError | Refusal = await self._engine._model(name).complete(
+            answer: Completion | CallError | Refusal = await self._host.model(name).complete(
                 messages, tools=tools, sampling=sampling
             )
         except (CallError, Refusal) as e:
             answer = e
         row = self._row(key, index, name, answer, messages, tools, sampling)
-        self._engine._account(row)
         if not isinstance(answer, Completion):
+            await self._host.keep(self._job.id, (purpose, seat, n), request, row, None)
             raise answer
         payload = completion_payload(row, answer) | {"at": datetime.now(UTC)}
-        await self._engine._journal.put_completion(self._job.id, purpose, seat, n, request, payload)
+        await self._host.keep(self._job.id, (purpose, seat, n), request, row, payload)
         return answer
 
     def _row(
@@ -626,7 +727,7 @@ class _Seats:
         self.replayed_s += row["latency_s"] or 0.0
         at = datetime.fromisoformat(payload["at"])
         self.first_at = min(self.first_at, at) if self.first_at else at
-        self._engine.progress.replayed += 1
+        self._host.replayed()
         return completion_from_payload(payload)
 
 

@@ -29,6 +29,14 @@ class Limit:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
 
+    def share(self, n: int) -> Limit:
+        """What each of `n` processes may take so that together they keep the limit; one request in flight at least."""
+
+        def part(rate: float | None) -> float | None:
+            return None if rate is None else rate / n
+
+        return Limit(max(1, self.concurrency // n), part(self.requests_per_minute), part(self.tokens_per_minute))
+
 
 class Provider:
     """The shared state of one provider within one engine."""

@@ -1,6 +1,6 @@
 """Scores against public measures of capability: the fit with its residuals, and the dimensions one by one.
 
-May import `cilab.plots.style`, `panels`, `roster`, `callouts` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.style`, `panels`, `roster`, `labels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cilab.plots import callouts, panels, roster, style
+from cilab.plots import labels, panels, roster, style
 from cilab.stats.economy import Capability
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def capability(
         label_y=12 + 12 * lines + 12,
         width_ratios=[1.75, 1],
     )
-    return callouts.spread(drawn)
+    labels.settle(drawn)
+    return drawn
 
 
 def _fit(
@@ -99,7 +100,7 @@ def _fit(
     for row in points.iter_rows(named=True):
         roster.point(ax, row["value"], row["score_pct"], looks[row["model"]])
         text = f"{row['model']} {_signed(row['residual_points'])}"
-        callouts.name(ax, row["value"], row["score_pct"], text, fontsize=6.2)
+        labels.add(ax, row["value"], row["score_pct"], text, fontsize=6.2)
     ax.margins(0.09)
     ax.grid()
     ax.set_xlabel(words)

@@ -189,7 +189,7 @@ def profiles(
     with style.context():
         if ax is not None:
             if ax.name != "polar":
-                raise style.FigureError("profiles draws in polar axes: plt.subplots(subplot_kw={'projection': 'polar'})")
+                raise style.FigureError("profiles draws in polar axes: subplots(subplot_kw={'projection': 'polar'})")
             _radar(ax, scores, panel or scores.names[0], of)
             style.mark_simulated(ax, result, scores.models, y=30)
             return ax
@@ -202,19 +202,31 @@ def _radars(result: DimensionScores, scores: _Scores, names: Sequence[str], of: 
     columns = min(_RADAR_COLUMNS, len(names))
     lines = -(-len(names) // columns)
     polar = {"projection": "polar"}
-    size = (style.PAGE_WIDTH, 0.95 + 1.42 * lines) if len(names) > 1 else (4.0, 4.4)
-    fig, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False, subplot_kw=polar)
-    fig.get_layout_engine().set(w_pad=0.06, h_pad=0.03)
+    width, radar = (style.PAGE_WIDTH, 1.36) if len(names) > 1 else (4.0, 3.2)
+    fig, axes = plt.subplots(lines, columns, figsize=(width, radar * lines + 1), squeeze=False, subplot_kw=polar)
     for ax, name in zip(axes.flat, names, strict=False):
         _radar(ax, scores, name, of)
     for ax in axes.flat[len(names) :]:
         ax.set_axis_off()
-    fig.suptitle("Teamwork profiles (score by dimension)", x=0.01, ha="left", fontsize=9, fontweight="bold")
+    fig.suptitle("Teamwork profiles", x=0.01, ha="left", fontsize=9, fontweight="bold")
     style.mark_simulated_page(axes[0, -1], result, scores.models)
     spokes = " · ".join(f"{i}\N{NO-BREAK SPACE}{roster.dimension(d)}" for i, d in enumerate(scores.dimensions, 1))
-    mean = f"Grey: mean of the {len(scores.names)} rows. Rings: 50 and 100 %. Below each name: mean of its scores."
+    mean = f"Grey: mean of all rows ({len(scores.names)}). Rings: 50 and 100 %. Below each name: mean of its scores."
     style.small_print(fig, result, f"Spokes, clockwise from the top: {spokes}.", mean + _open_note(of))
+    _lay_out(fig, lines)
     return fig
+
+
+def _lay_out(fig: Figure, lines: int) -> None:
+    """Room for titles above the radars and for the text below; a layout engine takes seconds over polar axes."""
+    height = 72 * fig.get_figheight()
+    titles = max(ax.get_title().count("\n") for ax in fig.axes) + 1
+    text = fig._supxlabel.get_text().count("\n") + 1
+    above, between, below = 34 + 8 * titles, 24 + 8 * titles, 20 + 8.6 * text
+    # hspace is in heights of a row of radars.
+    row = (height - above - below - between * (lines - 1)) / lines
+    fig.subplots_adjust(left=0.03, right=0.97, top=1 - above / height, bottom=below / height)
+    fig.subplots_adjust(wspace=0.4, hspace=between / row)
 
 
 def _radar(ax: Axes, scores: _Scores, name: str, of: Mapping[str, roster.Look]) -> None:

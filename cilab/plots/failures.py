@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _STAGES = (MISSED, GAVE_IN, STOPPED)
-#: Series of bars: colour and hatch. Four can be told apart in grey, and groups look as on the leaderboard.
-_SERIES = (("#332288", None), ("#88ccee", None), ("#cc6677", "////"), ("#ddcc77", "...."))
+_MOST = 4
 _BAR_INCHES = 0.1
 
 
@@ -55,8 +54,8 @@ def failures(result: FailureModes, *, ax: Axes | None = None, who: Sequence[str]
         if ax is None:
             rows = len(modes) * (len(shown) + 1) + 2 * len(heads)
             fig, ax = style.new_figure(style.PAGE_WIDTH, 1.5 + _BAR_INCHES * max(rows, 20))
-        for i, name in enumerate(shown):
-            _series(ax, table.filter(pl.col("name") == name), i, len(shown), at)
+        for i, (name, look) in enumerate(zip(shown, roster.group_looks(shown), strict=True)):
+            _series(ax, table.filter(pl.col("name") == name), (i, len(shown)), look, at)
         _frame(ax, at, heads)
         columns = min(len(shown), 4)
         panels.legend(ax, columns)
@@ -72,13 +71,13 @@ def _who(result: FailureModes, who: Sequence[str] | None) -> list[str]:
     known = result.table["name"].unique(maintain_order=True).to_list()
     if who is None:
         groups = result.table.filter(pl.col("by") == "group")["name"].unique(maintain_order=True).to_list()
-        return groups[: len(_SERIES)] or ["all"]
+        return groups[:_MOST] or ["all"]
     names = [who] if isinstance(who, str) else list(dict.fromkeys(who))
     for name in names:
         if name not in known:
             raise style.FigureError(f"who: no failures of {name!r}.{nearest(str(name), known)}")
-    if not 0 < len(names) <= len(_SERIES):
-        raise style.FigureError(f"who: {len(names)} names; a figure holds 1 to {len(_SERIES)}")
+    if not 0 < len(names) <= _MOST:
+        raise style.FigureError(f"who: {len(names)} names; a figure holds 1 to {_MOST}")
     return names
 
 
@@ -107,14 +106,17 @@ def _places(modes: Sequence[tuple[str, str]]) -> tuple[dict[str, float], dict[st
     return at, heads
 
 
-def _series(ax: Axes, table: pl.DataFrame, i: int, n: int, at: dict[str, float]) -> None:
+def _series(
+    ax: Axes, table: pl.DataFrame, which: tuple[int, int], look: tuple[str, str | None], at: dict[str, float]
+) -> None:
+    i, n = which
     rows = [r for r in table.iter_rows(named=True) if r["mode"] in at and r["of_tests_share_pct"] is not None]
     height = 0.82 / n
     y = [at[r["mode"]] + height * (i - (n - 1) / 2) for r in rows]
     x = [r["of_tests_share_pct"] for r in rows]
-    color, hatch = _SERIES[i]
+    color, hatch = look
     name = table["name"][0] if table.height else ""
-    label = name[:1].upper() + name[1:] if table["by"][0] == "group" else roster.dimension(name) if "_" in name else name
+    label = name if table["by"][0] == "model" else roster.words(name)
     ax.barh(y, x, height * 0.92, color=color, hatch=hatch, ec="white", lw=0, label=label, zorder=2)
     ends = [(r["of_tests_lo_pct"], r["of_tests_hi_pct"]) for r in rows]
     plain = style.Mark("#202020", "none", 0, "#202020")

@@ -54,7 +54,8 @@ def fill_in(result: FillInResult, *, ax: Axes | None = None, panel: str | None =
     tau = result.value("kendall_tau_b")
     agree = "" if tau is None else f" Kendall's tau-b of the two orders: {tau:.2f}."
     shift = result.value("shift")
-    note = f"Filled-in log-odds are shifted by {shift:+.2f}.".replace("-", "\N{MINUS SIGN}") if shift else ""
+    by = f"{shift:+.2f}".replace("-", "\N{MINUS SIGN}") if shift else ""
+    note = f"Filled-in log-odds are shifted by {by}." if shift else ""
     return panels.compose(
         result,
         parts,
@@ -64,7 +65,7 @@ def fill_in(result: FillInResult, *, ax: Axes | None = None, panel: str | None =
         ncols=2,
         names=table["model"].to_list(),
         notes=[f"Bars: {100 * result.parameters['ci_level']:g}% intervals.{agree} {note}"],
-        label_y=36,
+        label_y=48,
         width_ratios=[1, 1.1],
     )
 

@@ -42,6 +42,11 @@ def add(ax: Axes, x: float, y: float, text: str, **options: Any) -> Annotation:
     return name
 
 
+def keep_clear(ax: Axes, ends: Sequence[tuple[float, float]]) -> None:
+    """Ask names to keep off the straight line between two points, where something else than a line is drawn there."""
+    ax.plot(*zip(*ends, strict=True), lw=0, color="none", gid="keep clear", zorder=0)
+
+
 def settle(drawn: Axes | Figure) -> None:
     """Find places for the names in a figure (or in one of its axes) whose layout is final.
 
@@ -61,7 +66,7 @@ def settle(drawn: Axes | Figure) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What names must keep clear of, in pixels: boxes of marks and other texts (n, 4), samples of lines (n, 2), axes."""
+    """What names keep clear of, in pixels: boxes of marks and of other texts (n, 4), samples of lines (n, 2), axes."""
 
     marks: NDArray[np.float64]
     lines: NDArray[np.float64]

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ROW_INCHES = 0.2
-_LEGEND_COLUMNS = 4
 
 
 def leaderboard(result: Leaderboard, *, ax: Axes | None = None, models: Any = None) -> Axes:
@@ -51,10 +50,7 @@ def leaderboard(result: Leaderboard, *, ax: Axes | None = None, models: Any = No
         names = [n + roster.sign(of[m]) for n, m in zip(roster.row_names(table), table["model"], strict=True)]
         panels.rows(ax, names)
         _bars(ax, table.to_dicts(), of)
-        handles = roster.legend_handles(of, bars=True)
-        lines = -(-len(handles) // _LEGEND_COLUMNS)
-        columns = min(len(handles), _LEGEND_COLUMNS)
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=columns)
+        lines = roster.legend_over_axes(ax, of, bars=True)
         ax.set_xlabel("Overall score (%)")
         panels.title(ax, "Leaderboard", legend_lines=lines)
         style.mark_simulated(ax, result, table["model"], y=11 + panels.LEGEND_LINE * lines)

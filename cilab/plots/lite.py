@@ -1,6 +1,6 @@
 """A smaller subset of the tasks: rank order against size, and its score against the full score.
 
-May import `cilab.plots.style`, `panels`, `roster`, `callouts` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.style`, `panels`, `roster`, `labels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cilab.plots import callouts, panels, roster, style
+from cilab.plots import labels, panels, roster, style
 from cilab.stats.lite import LiteCurve, LiteResult
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def lite(
         ],
         label_y=48,
     )
-    return callouts.spread(drawn)
+    labels.settle(drawn)
+    return drawn
 
 
 def lite_curve(result: LiteCurve, *, ax: Axes | None = None, panel: str | None = None) -> Axes | Figure:
@@ -128,8 +129,8 @@ def _sizes(ax: Axes, *, table: pl.DataFrame, column: str, star: dict[str, Any] |
         look = {"ms": mark.size, "mfc": mark.color, "mec": mark.edge, "mew": 0.6, "lw": 1.1, "color": mark.edge}
         ax.plot(part["n_tasks"], part[column], marker=mark.marker, label=words, gid=name, zorder=3, **look)
     if star is not None and star[column] is not None:
-        words, mark = _METHODS.get(star["method"], (star["method"], panels.SERIES[4]))
-        label = f"{words}, {star['n_tasks']} tasks"
+        _, mark = _METHODS.get(star["method"], (star["method"], panels.SERIES[4]))
+        label = f"Lite ({star['n_tasks']} tasks)"
         look = {"marker": "*", "ms": 13, "mfc": mark.color, "mec": "black", "mew": 0.7, "ls": "none"}
         ax.plot([star["n_tasks"]], [star[column]], label=label, gid="star", zorder=5, **look)
     ax.grid()
@@ -149,7 +150,7 @@ def _scores(ax: Axes, *, rows: pl.DataFrame, line: dict[str, Any], models: Any) 
     for row, name, ring in zip(rows.iter_rows(named=True), names, roster.raised(rows), strict=True):
         roster.point(ax, row["full_pct"], row["lite_pct"], looks[row["model"]], ring=ring)
         if abs(row["error_points"]) >= _NAMED_FROM:
-            callouts.name(ax, row["full_pct"], row["lite_pct"], name)
+            labels.add(ax, row["full_pct"], row["lite_pct"], name)
     ax.set_xlim(low, high)
     ax.set_ylim(low, high)
     ax.grid()

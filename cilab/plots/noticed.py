@@ -28,14 +28,14 @@ def noticed(
     scores: Leaderboard | None = None,
     models: Any = None,
 ) -> Axes | Figure:
-    """Draw the share of failed runs in which the model saw the problem, as figure 6 of the collaborative-intelligence paper.
+    """Draw the share of failed runs that saw the problem, as figure 6 of the collaborative-intelligence paper.
 
     Parameters
     ----------
     result : what `cilab.noticed` returned.
     ax : axes for one panel; None makes a figure 6.5 inches wide, with small print.
-    panel : `dimensions` (share by dimension, with the number of failed runs) or `models` (each model's share against its
-        overall score); None takes the first with `ax`, and all without.
+    panel : `dimensions` (share by dimension, with the number of failed runs) or `models` (each model's share against
+        its overall score); None takes the first with `ax`, and all without.
     scores : what `cilab.leaderboard` returned for the same data; without it there is no panel `models`.
     models : families and open weights, as in `leaderboard`.
 
@@ -51,22 +51,24 @@ def noticed(
         `result` is not a Noticed, `scores` not a Leaderboard, or there is no such panel.
     """
     style.require(result, Noticed, "noticed")
-    parts = {"dimensions": partial(_dimensions, result=result)}
+    parts: dict[str, Any] = {"dimensions": partial(_dimensions, result=result)}
+    of: dict[str, roster.Look] = {}
     names = result.table.filter(pl.col("by") == "model")["name"]
     if scores is not None:
         style.require(scores, Leaderboard, "noticed(scores=)")
-        of = roster.looks(names, models)
         points = _points(result, scores)
-        parts["models"] = partial(_models, result=result, points=points, of={n: of[n] for n in points["name"]})
+        of = roster.looks(points["name"], models)
+        parts["models"] = partial(_models, result=result, points=points, of=of)
     elif panel == "models":
         raise style.FigureError("panel models needs the scores: pass scores=cilab.leaderboard(study)")
+    families = len({look.family for look in of.values()}) if len(parts) == 2 else 0
     level = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over tasks."
     drawn = panels.compose(
         result,
         parts,
         ax=ax,
         panel=panel,
-        size=(style.PAGE_WIDTH, 3.5),
+        size=(style.PAGE_WIDTH, 3.5 + 0.17 * (families // 5)),
         ncols=2,
         names=names,
         notes=[f"{level} Noticed by a judge's label: a lower bound. In brackets: failed test runs."],
@@ -97,10 +99,10 @@ def _dimensions(ax: Axes, *, result: Noticed) -> None:
 
 
 def _points(result: Noticed, scores: Leaderboard) -> pl.DataFrame:
-    """`name, share_pct, score_pct` of the models that have both."""
+    """`name, share_pct, score_pct` of the models that have both, best first."""
     board = roster.at_default(scores.table).select(pl.col("model").alias("name"), "score_pct")
     shares = result.table.filter(pl.col("by") == "model").select("name", "share_pct")
-    return shares.join(board, on="name", how="inner", maintain_order="left").drop_nulls()
+    return shares.join(board, on="name").drop_nulls().sort("score_pct", "name", descending=[True, False])
 
 
 def _models(ax: Axes, *, result: Noticed, points: pl.DataFrame, of: dict[str, roster.Look]) -> None:

@@ -137,14 +137,19 @@ def bars(
     along: str,
     **options: Any,
 ) -> ErrorbarContainer:
-    """Marks at (x, y) with an interval each. `ends`: (lo, hi) or None per mark; `along`: "x" or "y"."""
-    middle = x if along == "x" else y
-    low = [m - e[0] if e and e[0] is not None else float("nan") for m, e in zip(middle, ends, strict=True)]
-    high = [e[1] - m if e and e[1] is not None else float("nan") for m, e in zip(middle, ends, strict=True)]
-    return ax.errorbar(
+    """Marks at (x, y) with an interval each. `ends`: (lo, hi) or None per mark; `along`: "x" or "y".
+
+    An interval is drawn from end to end also where it does not hold its mark, as a percentile interval may not.
+    """
+    import numpy as np
+
+    middle = np.asarray(x if along == "x" else y, float)
+    low, high = (np.array([np.nan if not e or e[i] is None else e[i] for e in ends], float) for i in (0, 1))
+    away = np.clip([middle - low, high - middle], 0, None)
+    drawn = ax.errorbar(
         x,
         y,
-        **{f"{along}err": [low, high]},
+        **{f"{along}err": away},
         **{
             "fmt": mark.marker,
             "color": mark.color,
@@ -158,6 +163,23 @@ def bars(
             **options,
         },
     )
+    if (low > middle).any() or (high < middle).any():
+        _from_end_to_end(ax, drawn, (low, high), y if along == "x" else x, along)
+    return drawn
+
+
+def _from_end_to_end(ax: Axes, drawn: ErrorbarContainer, ends: Any, at: Sequence[float], along: str) -> None:
+    """Move the ends of intervals to where they are; `at` is where each stands on the other axis."""
+    import numpy as np
+
+    across = np.asarray(at, float)
+    corners = [np.column_stack((e, across) if along == "x" else (across, e)) for e in ends]
+    drawn.lines[2][0].set_segments(np.stack(corners, axis=1))
+    for cap, corner in zip(drawn.lines[1], corners, strict=False):
+        cap.set_data(*corner.T)
+    known = np.isfinite(ends[0]) & np.isfinite(ends[1])
+    ax.update_datalim(np.concatenate([corner[known] for corner in corners]))
+    ax.autoscale_view()
 
 
 def halo(intervals: ErrorbarContainer) -> None:
@@ -201,4 +223,26 @@ def corner(ax: Axes, text: str, *, place: str = "lower right") -> None:
     vertical, horizontal = place.split()
     xy = (0.98 if horizontal == "right" else 0.02, 0.02 if vertical == "lower" else 0.98)
     align = {"ha": horizontal, "va": "bottom" if vertical == "lower" else "top"}
-    ax.text(*xy, text, transform=ax.transAxes, fontsize=7, linespacing=1.3, gid="corner", **align)
+    ground = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75}
+    look = {"fontsize": 7, "linespacing": 1.3, "gid": "corner", "zorder": 6, "bbox": ground}
+    ax.text(*xy, text, transform=ax.transAxes, **look, **align)
+
+
+def points(ax: Axes, x: Sequence[float], y: Sequence[float], mark: style.Mark, label: str, **options: Any) -> None:
+    """One series of points without lines."""
+    look = {"marker": mark.marker, "ms": mark.size, "mfc": mark.color, "mec": mark.edge, "mew": 0.5, "ls": "none"}
+    ax.plot(x, y, **{**look, "label": label, "zorder": 3, **options})
+
+
+def equal_scales(ax: Axes) -> None:
+    """The same scale on both axes, and the line on which both values are the same."""
+    low = min(ax.dataLim.x0, ax.dataLim.y0)
+    high = max(ax.dataLim.x1, ax.dataLim.y1)
+    margin = 0.06 * max(high - low, 1.0)
+    ends = (low - margin, high + margin)
+    ax.set_xlim(*ends)
+    ax.set_ylim(*ends)
+    ax.set_aspect("equal", adjustable="box")
+    ax.plot(ends, ends, color="#808080", lw=0.8, ls=(0, (4, 2)), zorder=1, gid="equal")
+    ax.grid(axis="both")
+    ax.locator_params(nbins=5)

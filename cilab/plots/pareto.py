@@ -16,8 +16,6 @@ from cilab.stats.economy import Pareto
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LEGEND_COLUMNS = 4
-
 
 def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axes:
     """Draw score against cost (log scale) with the frontier, as figure 4 of the collaborative-intelligence paper.
@@ -54,9 +52,12 @@ def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axe
         _points(ax, table, of)
         front = table.filter("on_frontier")
         line = {"color": "#606060", "lw": 1.0, "ls": (0, (4, 2)), "zorder": 2, "gid": "frontier"}
-        ax.plot(front["cost_usd"], front["score_pct"], label="Pareto frontier", **line)
-        _frame(ax, table, of)
-        style.mark_simulated(ax, result, table["model"], y=11 + panels.LEGEND_LINE * _lines(ax))
+        (joined,) = ax.plot(front["cost_usd"], front["score_pct"], label="Pareto frontier", **line)
+        _frame(ax, table)
+        rings = any(line.get_gid() == "ring" for line in ax.lines)
+        lines = roster.legend_over_axes(ax, of, joined, ring=rings)
+        panels.title(ax, "The cost of a score", legend_lines=lines)
+        style.mark_simulated(ax, result, table["model"], y=11 + panels.LEGEND_LINE * lines)
         if own:
             style.small_print(fig, result, *_notes(result, table))
         labels.settle(ax)
@@ -71,7 +72,7 @@ def _points(ax: Axes, table: pl.DataFrame, of: dict[str, roster.Look]) -> None:
         labels.add(ax, x, y, name, fontweight="bold" if row["on_frontier"] else "normal")
 
 
-def _frame(ax: Axes, table: pl.DataFrame, of: dict[str, roster.Look]) -> None:
+def _frame(ax: Axes, table: pl.DataFrame) -> None:
     ax.set_xscale("log")
     low, high = table["cost_usd"].min(), table["cost_usd"].max()
     ax.set_xlim(low / 1.8, high * 1.6)
@@ -82,11 +83,6 @@ def _frame(ax: Axes, table: pl.DataFrame, of: dict[str, roster.Look]) -> None:
     ax.set_xlabel("Cost of the whole evaluation (USD at list prices, log scale)")
     ax.set_ylabel("Overall score (%)")
     ax.grid(axis="both")
-    handles = roster.legend_handles(of, ring=any(line.get_gid() == "ring" for line in ax.lines))
-    handles += [line for line in ax.lines if line.get_gid() == "frontier"]
-    columns = min(len(handles), _LEGEND_COLUMNS)
-    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=columns)
-    panels.title(ax, "The cost of a score", legend_lines=_lines(ax))
 
 
 def usd_axis(ax: Axes) -> None:
@@ -98,10 +94,6 @@ def usd_axis(ax: Axes) -> None:
     ax.xaxis.set_major_locator(LogLocator(subs=steps))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"${v:,.10g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _lines(ax: Axes) -> int:
-    return -(-len(ax.get_legend().get_texts()) // _LEGEND_COLUMNS)
 
 
 def _notes(result: Pareto, table: pl.DataFrame) -> list[str]:

@@ -1,6 +1,6 @@
 """Scores by release date, on a date axis that is broken where nothing came out.
 
-May import `cilab.plots.style`, `cilab.plots.roster`, `cilab.plots.callouts` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.style`, `cilab.plots.roster`, `cilab.plots.labels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cilab.plots import callouts, roster, style
+from cilab.plots import labels, roster, style
 from cilab.stats.economy import Release
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> A
         for row, day, high_one in zip(table.iter_rows(named=True), days, high_effort, strict=True):
             roster.point(ax, day, row["score_pct"], looks[row["model"]], ring=high_one)
             best = row["sets_best"] or row["sets_best_open"]
-            callouts.name(ax, day, row["score_pct"], row["model"], fontweight="bold" if best else "normal")
+            labels.add(ax, day, row["score_pct"], row["model"], fontweight="bold" if best else "normal")
         _frame(ax, low, high, gap)
         handles = [*roster.legend_handles(looks, ring=any(high_effort)), *ax.get_legend_handles_labels()[0]]
         ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=4)
@@ -76,7 +76,7 @@ def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> A
         style.mark_simulated(ax, result, table["model"], y=6 + 12 * -(-len(handles) // 4) + 3)
         if own:
             style.small_print(fig, result, "Each model at its best reasoning setting. Bold: sets a new best.")
-        callouts.spread(ax)
+        labels.settle(ax)
     return ax
 
 
@@ -85,11 +85,15 @@ def _days(dates: Sequence[date]) -> list[float]:
 
 
 def _stairs(ax: Axes, table: pl.DataFrame, days: Sequence[float], end: float) -> None:
+    """Lines that stay level until the next model sets a best; corners are points of the line."""
     for label, column, _, color, dashes in LINES:
         points = [(day, best) for day, best in zip(days, table[column], strict=True) if best is not None]
         if points:
-            x, y = zip(*points, (end, points[-1][1]), strict=True)
-            ax.step(x, y, where="post", color=color, ls=dashes, lw=1.3, label=label, zorder=2)
+            stairs = [points[0]]
+            for day, best in points[1:]:
+                stairs += [(day, stairs[-1][1]), (day, best)]
+            stairs.append((end, stairs[-1][1]))
+            ax.plot(*zip(*stairs, strict=True), color=color, ls=dashes, lw=1.3, label=label, zorder=2)
 
 
 # -- the broken axis ----------------------------------------------------------------------------------------
@@ -129,8 +133,8 @@ def _frame(ax: Axes, low: float, high: float, gap: tuple[float, float] | None) -
     ax.grid(axis="y")
     months = [m for m in _months(low, high) if gap is None or not gap[0] - 3 < m[0] < gap[1] + 3]
     years = [None, *(text[-4:] for _, text in months)]
-    labels = [text if text[-4:] != before else text[:3] for (_, text), before in zip(months, years, strict=False)]
-    ax.set_xticks([day for day, _ in months], [label.replace(" ", "\n") for label in labels])
+    shown = [text if text[-4:] != before else text[:3] for (_, text), before in zip(months, years, strict=False)]
+    ax.set_xticks([day for day, _ in months], [label.replace(" ", "\n") for label in shown])
     ax.minorticks_off()
     ax.set_xlabel("Release date")
     if gap is not None:

@@ -39,8 +39,17 @@ _PSEUDONYMS = {
 }
 _PREFIX = "sim:"
 _UNKNOWN = "Other"
+LEGEND_COLUMNS = 4
+_IN_WORDS = {"regulators_papers": "regulators, papers"}
 #: On bars of models with open weights.
 OPEN_HATCH = "////"
+#: Colour and hatch of groups of models; others take what is free. They can be told apart in grey.
+_GROUPS = {
+    "frontier": (_PALETTE[0], None),
+    "closed, not frontier": (_PALETTE[5], None),
+    "open-weight": (_PALETTE[1], OPEN_HATCH),
+}
+_FREE_GROUPS = (*_GROUPS.values(), (_PALETTE[3], "...."), (_PALETTE[6], "xxxx"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +116,27 @@ def at_default(table: pl.DataFrame) -> pl.DataFrame:
     return plain if plain.height else table
 
 
+def words(name: str) -> str:
+    """The name of a group, dimension or source in words, with a capital."""
+    text = _IN_WORDS.get(name, name.replace("_", " "))
+    return text[:1].upper() + text[1:]
+
+
 def dimension(name: str, width: int | None = None) -> str:
     """A dimension in words; with `width` (characters) broken into lines."""
-    words = name.replace("_", " ").capitalize()
-    return words if width is None else "\n".join(textwrap.wrap(words, width, break_long_words=False))
+    text = words(name)
+    return text if width is None else "\n".join(textwrap.wrap(text, width, break_long_words=False))
 
 
 def sign(look: Look) -> str:
     """What follows the name of a model with open weights."""
     return f" {OPEN_SIGN}" if look.open_weights else ""
+
+
+def group_looks(groups: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Colour and hatch of bars of groups of models, up to 4: the usual groups look as their models do."""
+    free = [look for look in _FREE_GROUPS if look not in [_GROUPS.get(g) for g in groups]]
+    return [_GROUPS[g] if g in _GROUPS else free.pop(0) for g in groups]
 
 
 # -- families -----------------------------------------------------------------------------------------------
@@ -222,6 +243,8 @@ def point(ax: Axes, x: float, y: float, look: Look, *, ring: bool = False, **opt
 def legend_handles(of: Mapping[str, Look], *, bars: bool = False, ring: bool = False) -> list[Any]:
     """One handle per family in the order of `of`, then what open weights and high effort look like."""
     families = dict.fromkeys(look.family for look in of.values())
+    if set(families) == {_UNKNOWN}:
+        return [_ring_handle()] if ring else []
     out = [_handle([look for look in of.values() if look.family == family], bars) for family in families]
     # Where all open weights are one group, and only they, its own handle says it.
     groups = {look.family for look in of.values() if look.open_weights}
@@ -235,11 +258,24 @@ def legend(drawn: Axes | Figure, of: Mapping[str, Look], *, ring: bool = False) 
     """The legend of families: above all panels of a figure, or beside the axes of one panel."""
     from matplotlib.axes import Axes
 
-    handles = legend_handles(of, ring=ring)
-    if isinstance(drawn, Axes):
-        drawn.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=6.5)
-    else:
-        drawn.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 5), fontsize=7)
+    with style.context():
+        handles = legend_handles(of, ring=ring)
+        if not handles:
+            return
+        if isinstance(drawn, Axes):
+            drawn.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=6.5)
+        else:
+            drawn.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 5), fontsize=7)
+
+
+def legend_over_axes(ax: Axes, of: Mapping[str, Look], *more: Any, bars: bool = False, ring: bool = False) -> int:
+    """The legend of families, and further handles, between axes and title; returns its number of lines."""
+    handles = [*legend_handles(of, bars=bars, ring=ring), *more]
+    if not handles:
+        return 0
+    columns = min(len(handles), LEGEND_COLUMNS)
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=columns)
+    return -(-len(handles) // columns)
 
 
 def _handle(family: Sequence[Look], bars: bool) -> Any:

@@ -118,7 +118,9 @@ def _differences(ax: Axes, *, table: pl.DataFrame) -> None:
     ends = table.select("lo_points", "hi_points").rows()
     y = list(range(table.height))
     panels.bars(ax, table["diff_points"].to_list(), y, ends, panels.SERIES[4], along="x", ls="none", label="Difference")
-    ax.set_xlabel("Carried, difference (points)")
+    arms = table.select("arm", "other").unique().rows()
+    what = f"{arms[0][0]} \N{MINUS SIGN} {arms[0][1]}" if len(arms) == 1 else "difference"
+    ax.set_xlabel(f"Carried: {what} (points)")
     panels.title(ax, "Arm against arm", legend_lines=1)
 
 

@@ -138,7 +138,7 @@ def row_task_model(trials: Trials) -> pymc.Model:
 
     n_rows, n_dims = len(trials.runs), len(trials.dimensions)
     data = _data(trials)
-    # Bounds hold by construction: widths are sampled as logarithms. Checking them costs a third of each step.
+    # Bounds hold by construction, as widths are sampled as logarithms: nothing to check at every step.
     with pm.Model(coords={"row": range(n_rows), "dimension": range(n_dims)}, check_bounds=False) as model:
         shared = {name: pm.Data(name, values, shape=values.shape) for name, values in data.items()}
         level = pm.Normal("mean", 0.0, WEAK, dims="dimension")[:, None]

@@ -48,6 +48,7 @@ class Differences(Result):
     seed: int
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "differences"
     title: ClassVar[str] = "Differences between neighbours in rank"
 
     def display(self) -> pl.DataFrame:

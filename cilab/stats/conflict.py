@@ -43,6 +43,7 @@ class Conflict(TaskResult):
     groups: pl.DataFrame
     correlations: pl.DataFrame
 
+    figure: ClassVar[str | None] = "conflict"
     title: ClassVar[str] = "How conflicts end"
 
     def display(self) -> pl.DataFrame:
@@ -278,6 +279,7 @@ class DimensionCorrelations(TaskResult):
     loadings: pl.DataFrame
     rows: tuple[str, ...]
 
+    figure: ClassVar[str | None] = "dimension_correlations"
     title: ClassVar[str] = "Correlations of dimension scores"
 
     def display(self) -> pl.DataFrame:

@@ -472,6 +472,7 @@ class Loss(TaskResult):
     summary: pl.DataFrame
     correlation: pl.DataFrame
 
+    figure: ClassVar[str | None] = "loss"
     title: ClassVar[str] = "Where the score is lost"
 
     def display(self) -> pl.DataFrame:
@@ -654,6 +655,7 @@ class Capability(TaskResult):
     residuals: pl.DataFrame
     missing: Mapping[str, Sequence[str]]
 
+    figure: ClassVar[str | None] = "capability"
     title: ClassVar[str] = "Capability and teamwork"
 
     def display(self) -> pl.DataFrame:
@@ -817,6 +819,7 @@ class Release(Result):
 
     undated: tuple[str, ...]
 
+    figure: ClassVar[str | None] = "release"
     title: ClassVar[str] = "Score by release date"
 
     def notes(self) -> list[str]:

@@ -75,6 +75,7 @@ class FillInResult(Result):
     seed: int
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "fill_in"
     title: ClassVar[str] = "Adjusted scores: tests not taken are filled in"
 
     def value(self, quantity: str) -> float | None:

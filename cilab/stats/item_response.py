@@ -1,7 +1,7 @@
 """A small item-response model: each row has an ability per dimension, each task a difficulty.
 
-May import numpy. Knows arrays only: no tables, no files. It estimates scores from a few tasks (`lite`) and draws new
-data (`power`); the fill-in of gated-out cells is another module's business.
+May import numpy and `row_task_model`, which fits it. Knows arrays only: no tables, no files. It estimates scores from a
+few tasks (`lite`) and draws new data (`power`); the fill-in of gated-out cells is another module's business.
 
 The model. logit E(value[r, t]) = mean[d] + level[r] + deviation[r, d] - difficulty[t] for a task t of dimension d, with
 independent normal priors of mean 0. A value between 0 and 1 (a mean over seeds, half a point) counts as a fractional
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cilab.stats.row_task_model import Trials, Widths, expit, fit
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
@@ -28,11 +30,6 @@ _SHARE_SEEN, _INFLATE, _FLOOR = 0.8, 2.0, 0.3
 _STEPS, _LONGEST_STEP, _CLOSE = 50, 2.0, 1e-6
 #: Gains nearer than this, as a share of the largest, are a tie: sums in another order must not change a choice.
 _TIE = 9
-
-
-def expit(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow."""
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,34 +61,21 @@ class ItemResponse:
 
 
 def fit_item_response(values: Array, slices: Sequence[slice]) -> ItemResponse:
-    """The mode of the posterior, by Newton's method on all parameters at once.
+    """The mode of the posterior.
 
     Parameters
     ----------
     values : fractions, shape (R, T); NaN where a row has no value.
     slices : the tasks of each dimension, in order, together all T.
     """
-    n_rows, n_tasks = values.shape
-    n_dims = len(slices)
-    dim = np.repeat(np.arange(n_dims), [s.stop - s.start for s in slices])
     there = ~np.isnan(values)
-    y = np.where(there, values, 0.0)
-    sd = np.repeat([SD_MEAN, SD_LEVEL, SD_DEVIATION, SD_DIFFICULTY], [n_dims, n_rows, n_rows * n_dims, n_tasks])
-    precision = 1.0 / sd**2
-    x = np.zeros(len(sd))
-    ability = np.zeros((n_rows, n_dims))
-    for _ in range(_STEPS):
-        p = expit(ability[:, dim] - x[-n_tasks:])
-        gradient = _gradient(np.where(there, y - p, 0.0), slices) - precision * x
-        step = _newton_step(np.where(there, p * (1 - p), 0.0), gradient, precision, slices, dim)
-        x = x + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-        ability = _abilities(x, n_rows, n_dims)
-        if np.abs(step).max() < _CLOSE:
-            break
+    trials = Trials(np.where(there, values, 0.0), there.astype(float), tuple(slices))
+    found = fit(trials, Widths(deviation=SD_DEVIATION, task=SD_DIFFICULTY, mean=SD_MEAN, ability=SD_LEVEL))
+    ability = np.ascontiguousarray(found.level.T)
     return ItemResponse(
         ability=ability,
-        difficulty=x[-n_tasks:].copy(),
-        dimension=dim,
+        difficulty=found.difficulty,
+        dimension=np.repeat(np.arange(len(slices)), [s.stop - s.start for s in slices]),
         slices=tuple(slices),
         share_scored=there.mean(axis=0),
         prior_mean=ability.mean(axis=0),
@@ -99,58 +83,9 @@ def fit_item_response(values: Array, slices: Sequence[slice]) -> ItemResponse:
     )
 
 
-def _abilities(x: Array, n_rows: int, n_dims: int) -> Array:
-    level = x[n_dims : n_dims + n_rows]
-    deviation = x[n_dims + n_rows : n_dims + n_rows * (1 + n_dims)].reshape(n_rows, n_dims)
-    return x[:n_dims] + level[:, None] + deviation
-
-
 def _by_dimension(cells: Array, slices: Sequence[slice]) -> Array:
     """Sums over the tasks of each dimension, shape (R, D)."""
     return np.stack([cells[:, s].sum(axis=1) for s in slices], axis=1)
-
-
-def _gradient(residual: Array, slices: Sequence[slice]) -> Array:
-    sums = _by_dimension(residual, slices)
-    return np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel(), -residual.sum(axis=0)])
-
-
-def _newton_step(
-    weight: Array, gradient: Array, precision: Array, slices: Sequence[slice], dim: NDArray[np.int64]
-) -> Array:
-    """The step for parameters mean, level, deviation, difficulty.
-
-    A difficulty shares no cell with another one, so their part of the second derivatives is diagonal and is eliminated
-    first: what is left to solve has the size of the abilities.
-    """
-    n_tasks = weight.shape[1]
-    abilities, across = _information(weight, slices, dim)
-    abilities[np.diag_indices(len(abilities))] += precision[:-n_tasks]
-    own = weight.sum(axis=0) + precision[-n_tasks:]
-    scaled = across / own
-    first = np.linalg.solve(abilities - scaled @ across.T, gradient[:-n_tasks] - scaled @ gradient[-n_tasks:])
-    return np.concatenate([first, (gradient[-n_tasks:] - first @ across) / own])
-
-
-def _information(weight: Array, slices: Sequence[slice], dim: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Minus the second derivatives of the likelihood: of mean, level and deviation, and of these by difficulty."""
-    n_rows, n_tasks = weight.shape
-    n_dims = len(slices)
-    sums = _by_dimension(weight, slices)
-    total = n_dims + n_rows * (1 + n_dims)
-    mean, level = np.arange(n_dims), n_dims + np.arange(n_rows)
-    cell = (n_dims + n_rows + np.arange(n_rows * n_dims)).reshape(n_rows, n_dims)
-    task = np.arange(n_tasks)
-    h, across = np.zeros((total, total)), np.zeros((total, n_tasks))
-    h[np.ix_(mean, level)] = sums.T
-    h[mean[None, :], cell] = sums
-    h[level[:, None], cell] = sums
-    h += h.T
-    h[np.diag_indices(total)] = np.concatenate([sums.sum(axis=0), sums.sum(axis=1), sums.ravel()])
-    across[mean[dim], task] = -weight.sum(axis=0)
-    across[level] = -weight
-    across[cell[:, dim], task[None, :]] = -weight
-    return h, across
 
 
 def _prior_cov(ability: Array) -> Array:

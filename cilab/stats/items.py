@@ -40,6 +40,7 @@ class ItemsResult(Result):
     summary: pl.DataFrame
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "items"
     title: ClassVar[str] = "Tasks as items"
 
     def value(self, quantity: str) -> float | None:

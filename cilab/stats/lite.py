@@ -80,6 +80,7 @@ class LiteResult(Result):
     seed: int
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "lite"
     title: ClassVar[str] = "A smaller subset of the tasks"
 
     def chosen(self, method: str | None = None) -> list[str]:
@@ -121,6 +122,7 @@ class LiteCurve(Result):
     seed: int
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "lite_curve"
     title: ClassVar[str] = "Subsets of several sizes"
 
     def notes(self) -> list[str]:

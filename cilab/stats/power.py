@@ -56,6 +56,7 @@ class PowerResult(Result):
     target: float
     remarks: tuple[str, ...] = ()
 
+    figure: ClassVar[str | None] = "power"
     title: ClassVar[str] = "Power to tell two models apart"
 
     def display(self) -> pl.DataFrame:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: How the names of simulated agents and of the pseudonyms in simulated data begin.
 SIMULATED_PREFIXES = ("sim/", "sim:")
+#: Red that is readable on the ground it stands on: the notebook's own, so that it follows a dark theme.
+WARNING_INK = "var(--jp-error-color1, var(--vscode-errorForeground, #b2182b))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,11 @@ class Result:
         """`.table` as a pandas DataFrame."""
         return self.table.to_pandas()
 
+    def interactive(self) -> Interactive:
+        """`.table` to sort, search and page through in a notebook; nothing is loaded from the network."""
+        label = " [SIMULATED AGENTS]" if self.provenance.simulated else ""
+        return Interactive(self.table, f"{self.title}{label}. {self.caption}".strip(". "))
+
     def display(self) -> pl.DataFrame:
         """The table as it is printed: formatted text, one row per line. Subclasses make it readable."""
         return self.table.with_columns(
@@ -136,6 +143,43 @@ class Result:
         )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Interactive:
+    """A table that a notebook shows with itables; elsewhere it prints as text.
+
+    The table's script, about 1 MB, goes into the output with it. So it works offline and in a notebook that is opened
+    again, where the notebook is trusted; reports for others are better served by the printed table.
+
+    Attributes
+    ----------
+    table : polars DataFrame; floats are shown with 4 significant digits, lists as text.
+    caption : what stands below it.
+    """
+
+    table: pl.DataFrame
+    caption: str = ""
+
+    def __repr__(self) -> str:
+        return f"{self.table}\n{self.caption}".rstrip()
+
+    def _ipython_display_(self) -> None:
+        """Load the table's script and show the table; a shell without JavaScript gets text."""
+        from itables import init_notebook_mode, show
+
+        # Each time, not once: the output that held the script may have been cleared.
+        init_notebook_mode(all_interactive=False, connected=False)
+        # All rows, whatever their size, and an id that follows from the content: the same table gives the same output.
+        mark = hashlib.blake2b(repr((self.caption, self.table.to_dict(as_series=False))).encode(), digest_size=8)
+        show(self._shown(), caption=self.caption, maxBytes=0, table_id=f"cilab-{mark.hexdigest()}")
+
+    def _shown(self) -> pl.DataFrame:
+        lists = [c for c, dtype in self.table.schema.items() if isinstance(dtype, pl.List)]
+        return self.table.with_columns(
+            pl.col(pl.Float64, pl.Float32).round_sig_figs(4),
+            *(pl.col(c).list.eval(pl.element().cast(pl.String)).list.join(", ") for c in lists),
+        )
+
+
 def html_table(
     table: pl.DataFrame, *, title: str, label: str | None = None, caption: str = "", notes: Sequence[str] = ()
 ) -> str:
@@ -147,7 +191,7 @@ def html_table(
     rule = "border-bottom:1px solid color-mix(in srgb, currentColor 35%, transparent)"
     cell = "padding:.2em .6em;border:0;white-space:nowrap;font-variant-numeric:tabular-nums;background:none"
     tag = (
-        f'<span style="border:1px solid #b2182b;color:#b2182b;border-radius:3px;padding:0 .4em;margin-left:.6em;'
+        f'<span style="border:1px solid;color:{WARNING_INK};border-radius:3px;padding:0 .4em;margin-left:.6em;'
         f'font-size:.8em;font-weight:600;text-transform:uppercase">{esc(label)}</span>'
         if label
         else ""

@@ -40,6 +40,7 @@ class Takeover(TaskResult):
 
     differences: pl.DataFrame
 
+    figure: ClassVar[str | None] = "takeover"
     title: ClassVar[str] = "Inherited misconduct that survives"
 
     def display(self) -> pl.DataFrame:

@@ -13,6 +13,7 @@ What is durable when
 """
 
 from cilab.errors import TableError
+from cilab.store.mirror import Mirror, mirror
 from cilab.store.parts import (
     RUN_TABLES,
     check_parts,
@@ -31,12 +32,14 @@ from cilab.store.study import Study, open_study
 
 __all__ = [
     "RUN_TABLES",
+    "Mirror",
     "Study",
     "TableError",
     "answer",
     "check_parts",
     "collect",
     "finished_jobs",
+    "mirror",
     "open_study",
     "payload_frames",
     "revive",

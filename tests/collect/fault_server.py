@@ -16,6 +16,7 @@ deterministic text made of the messages and the seed.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import socket
@@ -100,7 +101,10 @@ def plausible_text(body: Mapping[str, Any], words: int = 30) -> str:
 
 
 class FaultServer:
-    """The server. `latency_s` delays every `ok`; `reply(body) -> str` replaces its text."""
+    """The server. `latency_s` delays every `ok`; `reply(body) -> str` replaces its text.
+
+    With `numbered`, every answer has a system fingerprint of its own (`fp_1`, `fp_2` ...), by which it is known again.
+    """
 
     def __init__(
         self,
@@ -108,8 +112,10 @@ class FaultServer:
         latency_s: float = 0.0,
         reply: Callable[[dict[str, Any]], str] = plausible_text,
         default: str | Fault = "ok",
+        numbered: bool = False,
     ):
         self.latency_s = latency_s
+        self._numbers = itertools.count(1) if numbered else None
         self.reply = reply
         self.default = default if isinstance(default, Fault) else Fault(default)
         self._scripts: dict[str, list[Fault]] = {}
@@ -196,6 +202,11 @@ class FaultServer:
             self._most_in_flight = max(self._most_in_flight, self._in_flight)
         return fault
 
+    def _named(self, answer: dict[str, Any]) -> dict[str, Any]:
+        if self._numbers is not None:
+            answer["system_fingerprint"] = f"fp_{next(self._numbers)}"
+        return answer
+
     def _done(self, model: str, served: bool) -> None:
         with self._lock:
             self._in_flight -= 1
@@ -248,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = {"not_json": "<html>Bad gateway</html>", "no_choices": '{"id": "x", "object": "chat.completion"}'}
             empty = json.dumps({**_completion(body, {"content": ""}), "choices": []})
             return self._send(200, text.get(kind, empty), {}) and False
-        payload = json.dumps(_payload(fault, body, owner))
+        payload = json.dumps(owner._named(_payload(fault, body, owner)))
         if kind == "surrogates":
             payload = payload.replace("SURROGATES", "a\\ud800b\\udc00c\\u0000d\\ud83d\\ude00")
         if kind == "truncated":

@@ -159,7 +159,8 @@ def whole() -> Any:
             assert table.height == table.select(key).unique().height
             assert set(table["run_id"]) <= set(run_ids)
         # Each rollout with as many spoken messages as its own row counts: none is half there.
-        said = messages.filter(pl.col("seat_kind") == "under_test").group_by("run_id").len("said")
+        spoken = (pl.col("seat_kind") == "under_test") & (pl.col("kind") == "message")
+        said = messages.filter(spoken).group_by("run_id").len("said")
         both = runs.filter(pl.col("status") == "ok").join(said, on="run_id", how="left")
         assert both.filter(pl.col("messages") != pl.col("said").fill_null(0)).is_empty()
         # Indices without a hole.

@@ -133,7 +133,7 @@ def test_fits_made_together_are_those_made_alone(monkeypatch) -> None:
             want = model.fit(trials, widths)
             np.testing.assert_allclose(got.logits, want.logits, atol=1e-7)
             np.testing.assert_allclose(got.logits_of(3), want.logits[3], atol=1e-7)
-            assert got.log_marginal == pytest.approx(want.log_marginal, abs=1e-6)
+            assert got.log_marginal == pytest.approx(want.log_marginal, abs=1e-4)
     assert model.fit_each([], widths, []) == []
 
 

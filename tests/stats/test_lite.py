@@ -13,7 +13,6 @@ from polars.testing import assert_frame_equal
 from scipy.optimize import minimize
 
 from cilab import datasets
-from cilab.datasets.simulated_release import simulated_scores
 from cilab.errors import TableError
 from cilab.stats.item_response import (
     SD_DEVIATION,
@@ -328,7 +327,7 @@ def test_larger_subsets_have_smaller_errors_on_unseen_rows() -> None:
 def test_on_simulated_releases_the_estimate_errs_a_quarter_less_than_random_subsets() -> None:
     reductions = []
     for seed in range(5):
-        result = lite(simulated_scores(seed))
+        result = lite(datasets.simulated_release(seed))
         assert result.table["method"].to_list() == ["random", "item_response"]
         assert result.tasks.filter(pl.col("method") == "item_response").height == 40
         reductions.append(result.table["reduction_pct"][1])

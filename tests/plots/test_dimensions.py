@@ -1,0 +1,141 @@
+"""Scores by dimension: the heatmap and the radars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import matplotlib
+import polars as pl
+import pytest
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from cilab import plots
+from cilab.plots import style
+from tests.plots.drawn import overlaps, texts
+from tests.plots.release_results import published, result
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def head(ax) -> list[str]:
+    return [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()]
+
+
+def names(ax) -> list[str]:
+    return [t.get_text().split(" ◇")[0] for t in ax.get_yticklabels()]
+
+
+def test_every_cell_holds_the_score_of_its_row_and_dimension() -> None:
+    found = published("dimensions")
+    ax = found.plot()
+    shown = {d.replace("_", " ").capitalize(): d for d in found.table["dimension"].unique()}
+    scores = {(m, d): s for m, d, s in found.table.select("model", "dimension", "score_pct").rows()}
+    drawn = ax.images[0].get_array()
+    assert drawn.shape == (12, 7)
+    for i, name in enumerate(names(ax)):
+        for j, word in enumerate(head(ax)[:-1]):
+            assert float(drawn[i, j]) == scores[name, shown[word]]
+
+
+def test_the_last_column_is_the_overall_score_of_the_leaderboard() -> None:
+    ax = published("dimensions").plot()
+    overall = dict(published("leaderboard").table.select("model", "score_pct").rows())
+    assert head(ax)[-1] == "Overall"
+    assert [float(v) for v in ax.images[1].get_array()[:, 0]] == [pytest.approx(overall[n]) for n in names(ax)]
+
+
+def test_the_best_row_is_on_top_and_the_hardest_dimension_at_the_left() -> None:
+    ax = result("dimensions").plot()
+    overall = [float(v) for v in ax.images[1].get_array()[:, 0]]
+    assert overall == sorted(overall, reverse=True)
+    means = ax.images[0].get_array().mean(axis=0).tolist()
+    assert means == sorted(means)
+    bottom, top = ax.get_ylim()
+    assert bottom > top
+
+
+def test_each_model_stands_there_once_unless_all_rows_are_wanted() -> None:
+    assert len(names(result("dimensions").plot())) == 18
+    everything = names(result("dimensions").plot(rows="all"))
+    assert len(everything) == 24
+    assert {"sim:F1", "sim:F1 · high"} <= set(everything)
+
+
+def test_numbers_in_cells_are_those_of_the_image() -> None:
+    ax = result("dimensions").plot()
+    inner, overall = ax.images[0].get_array(), ax.images[1].get_array()
+    wanted = [f"{v:.0f}" for row, last in zip(inner, overall, strict=True) for v in [*row, *last]]
+    assert texts(ax, "cell") == wanted
+
+
+def test_a_dimension_without_a_score_is_a_dash_and_leaves_no_overall_score() -> None:
+    found = published("dimensions")
+    missing = (pl.col("model") == "GLM-5.3") & (pl.col("dimension") == "taking_initiative")
+    table = found.table.with_columns(score_pct=pl.when(~missing).then(pl.col("score_pct")))
+    ax = type(found)(**{**vars(found), "table": table}).plot()
+    assert texts(ax, "cell").count("–") == 2
+    assert ax.images[1].get_array().mask[names(ax).index("GLM-5.3")].all()
+
+
+def test_a_radar_per_model_holds_its_scores_against_the_mean() -> None:
+    found = published("dimensions")
+    fig = plots.profiles(found)
+    titles = [ax.get_title().replace("\n", " ") for ax in fig.axes]
+    assert titles[0].startswith("GPT-6 Astra")
+    for ax in fig.axes[:3]:
+        model = ax.get_title().rpartition("\n")[0].replace("\n", " ")
+        own = found.table.filter(pl.col("model") == model)["score_pct"].to_list()
+        (line,) = [x for x in ax.lines if x.get_gid() == "profile"]
+        assert list(line.get_ydata()) == [*own, own[0]]
+        (mean,) = [x for x in ax.lines if x.get_gid() == "mean"]
+        by_dimension = found.table.group_by("dimension", maintain_order=True).agg(pl.col("score_pct").mean())[
+            "score_pct"
+        ]
+        assert list(mean.get_ydata())[:-1] == [pytest.approx(v) for v in by_dimension]
+        assert line.get_xdata()[1] == pytest.approx(2 * math.pi / 7)
+
+
+def test_the_small_print_says_which_spoke_is_which() -> None:
+    text = plots.profiles(published("dimensions"))._supxlabel.get_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "1 Resisting unsafe pressure" in text
+    assert "7 Taking initiative" in text.replace("\n", " ")
+
+
+def test_one_profile_can_be_drawn_alone_or_into_polar_axes() -> None:
+    fig = plots.profiles(result("dimensions"), panel="sim:O7")
+    assert len(fig.axes) == 1
+    assert fig.axes[0].get_title().startswith("sim:O7")
+    ax = plt.subplots(subplot_kw={"projection": "polar"})[1]
+    assert plots.profiles(result("dimensions"), ax=ax) is ax
+
+
+def test_simulated_data_are_marked() -> None:
+    assert texts(result("dimensions").plot(), "simulated") == ["SIMULATED AGENTS"]
+    fig = plots.profiles(result("dimensions"), panel="sim:F1")
+    assert [t for ax in fig.axes for t in texts(ax, "simulated")] == ["SIMULATED AGENTS"]
+    assert texts(published("dimensions").plot(), "simulated") == []
+
+
+@pytest.mark.parametrize("make", [result, published])
+def test_no_text_overlaps(make) -> None:
+    assert overlaps(make("dimensions").plot().figure) == []
+    assert overlaps(plots.profiles(make("dimensions"))) == []
+
+
+def test_what_cannot_be_drawn_is_refused_in_one_line() -> None:
+    with pytest.raises(style.FigureError, match="draws a DimensionScores, not Leaderboard"):
+        plots.dimensions(result("leaderboard"))
+    with pytest.raises(style.FigureError, match="default, all"):
+        plots.dimensions(result("dimensions"), rows="some")
+    with pytest.raises(style.FigureError, match="no row is called 'sim:F9'"):
+        plots.profiles(result("dimensions"), panel="sim:F9")
+    with pytest.raises(style.FigureError, match="polar"):
+        plots.profiles(result("dimensions"), ax=plt.subplots()[1])

@@ -1,0 +1,127 @@
+"""A study on a Dask cluster: the same runs as on one machine, also when its workers are killed."""
+
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+import cilab
+from cilab.cluster import ClusterError, run_on_cluster
+from cilab.run import run_study
+from cilab.store import Study
+
+distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+
+#: Told by every call of the agent, so that answers which were received can be counted.
+AGENT = """
+import asyncio, os
+from cilab.collect.model import Completion, Usage
+
+class Slow:
+    name, provider = "python:slow_agent:make", "python"
+    async def complete(self, messages, *, tools=None, sampling):
+        await asyncio.sleep(0.02)
+        with open(os.environ["CILAB_TEST_CALLS"], "a") as f:
+            f.write("x\\n")
+        turn = sum(m["role"] == "assistant" for m in messages)
+        return Completion("(0,0)" if turn < 5 else "ACTI!", usage=Usage(10, 5), cost_usd=0.01)
+
+def make():
+    return Slow()
+"""
+
+
+def study(folder, models, count=20, **more):
+    block = {"benchmark": "maze", "versions": ["pair"], "models": models, "mazes": {"count": count}, **more}
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump({"name": "clustered", "concurrency": 16, "blocks": [block]}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    home = tmp_path_factory.mktemp("agents")
+    (home / "slow_agent.py").write_text(AGENT)
+    os.environ["CILAB_TEST_CALLS"] = str(home / "calls")
+    before, os.environ["PYTHONPATH"] = os.environ.get("PYTHONPATH"), f"{home}:{os.environ.get('PYTHONPATH', '')}"
+    import sys
+
+    sys.path.insert(0, str(home))
+    try:
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=8, processes=True, dashboard_address=None, silence_logs=50
+        ) as made:
+            yield made
+    finally:
+        sys.path.remove(str(home))
+        if before is None:
+            os.environ.pop("PYTHONPATH")
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def said(folder):
+    return Study(folder).messages.select("run_id", "index", "seat", "content").sort("run_id", "index").collect()
+
+
+def test_a_cluster_gives_the_runs_of_one_machine(cluster, tmp_path):
+    path = study(tmp_path, ["sim/strong", "sim/weak"], count=6, pairs="all")
+    here = run_study(path, out=tmp_path / "here", show_progress=False)
+    there = run_on_cluster(path, cluster.scheduler_address, out=tmp_path / "there", show_progress=False)
+    assert here.exit_code == there.exit_code == 0 and there.progress.ok == 24
+    assert said(tmp_path / "here").equals(said(tmp_path / "there"))
+    again = run_on_cluster(path, cluster.scheduler_address, out=tmp_path / "there", show_progress=False)
+    assert again.progress.calls == 0
+
+
+@pytest.mark.slow
+def test_killed_workers_cost_no_run_and_no_answer_twice(cluster, tmp_path):
+    calls = os.environ["CILAB_TEST_CALLS"]
+    Path(calls).write_text("")
+    path = study(tmp_path, ["python:slow_agent:make"], count=24)
+    stop, killed, rng = threading.Event(), [], random.Random(1)
+
+    def kill():
+        while not stop.wait(1.2):
+            pids = [w.pid for w in cluster.workers.values() if getattr(w, "pid", None)]
+            pids = pids or [n.process.pid for n in cluster.workers.values() if n.process is not None]
+            if pids and len(killed) < 4:
+                pid = rng.choice(pids)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        summary = run_on_cluster(path, cluster.scheduler_address, out=tmp_path / "out", show_progress=False)
+    finally:
+        stop.set()
+        thread.join()
+    assert summary.exit_code == 0 and summary.progress.ok == 24, summary.errors
+    assert killed, "no worker was killed: the study was over too soon"
+    runs = cilab.open(tmp_path / "out").runs.collect()
+    assert runs["run_id"].n_unique() == runs.height == 24
+    kept = cilab.open(tmp_path / "out").table("calls").select(pl.len()).collect().item()
+    paid = len(Path(calls).read_text().splitlines())
+    # In flight at a kill: at most the eight rollouts of that worker.
+    assert kept == runs["messages"].sum() and kept <= paid <= kept + 8 * len(killed)
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path):
+    path = study(tmp_path, ["sim/strong"], count=1)
+    with pytest.raises(ClusterError) as error:
+        run_on_cluster(path, "tcp://127.0.0.1:9", out=tmp_path / "out", show_progress=False)
+    assert "cannot be reached" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_share_of_a_limit_adds_up_to_it():
+    from cilab.collect.limits import Limit
+
+    half = Limit(9, requests_per_minute=60, tokens_per_minute=None).share(2)
+    assert (half.concurrency, half.requests_per_minute, half.tokens_per_minute) == (4, 30, None)
+    assert Limit(1).share(4).concurrency == 1
