@@ -5,7 +5,7 @@ each of 8 dimensions, one alone run, three tests, halves in conflict; no refusal
 of a row is its expected overall score over new tasks that it solves alone. Over the tasks at hand the same interval
 covers nearly always: that is another question.
 
-    python benchmarks/score_coverage.py [--data-sets 1000] [--resamples 4000] [--write]
+    python benchmarks/score_coverage.py [--data-sets 1000] [--resamples 4000] [--workers 2] [--write]
 
 `--write` stores the result in tests/golden/score_coverage.json, which `tests/stats/test_bootstrap.py` holds against the
 promise (92 to 97 %) and whose first data sets it computes again. Takes about a minute.
@@ -14,6 +14,7 @@ promise (92 to 97 %) and whose first data sets it computes again. Takes about a 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
@@ -74,14 +75,14 @@ def _verdict(number: int, expected: np.ndarray, resamples: int) -> tuple[np.ndar
     return inside, score - expected, hi - lo
 
 
-def study(data_sets: int = 1000, resamples: int = RESAMPLES) -> dict[str, Any]:
+def study(data_sets: int = 1000, resamples: int = RESAMPLES, workers: int | None = None) -> dict[str, Any]:
     """Coverage by row and over all rows, in percent; bias and mean width in points."""
     from cilab.datasets import _release_model as model
+    from cilab.stats.parallel import each
 
     expected = truth()
-    inside, error, width = (
-        np.array(x) for x in zip(*(_verdict(i, expected, resamples) for i in range(data_sets)), strict=True)
-    )
+    verdict = functools.partial(_verdict, expected=expected, resamples=resamples)
+    inside, error, width = (np.array(x) for x in zip(*each(verdict, range(data_sets), workers), strict=True))
     rows = model.load_parameters().rows
     by_row = 100 * np.nanmean(inside, axis=0)
     return {
@@ -114,8 +115,9 @@ def main() -> int:
     parser.add_argument("--data-sets", type=int, default=1000)
     parser.add_argument("--resamples", type=int, default=RESAMPLES)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--workers", type=int, help="processes; default one")
     given = parser.parse_args()
-    result = study(given.data_sets, given.resamples)
+    result = study(given.data_sets, given.resamples, given.workers)
     for row in result["rows"]:
         print(f"{row['model']:<8}{row['effort'] or '':<9}{row['expected_pct']:>8.2f}{row['coverage_pct']:>8.1f} %")
     print(

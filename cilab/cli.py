@@ -44,7 +44,9 @@ Budget = Annotated[float | None, typer.Option("--budget", help="Stop at this cos
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    from cilab.collect.redact import hide_credentials
+
+    print(hide_credentials(text), file=sys.stderr)
 
 
 @app.command()

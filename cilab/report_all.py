@@ -172,6 +172,7 @@ _INDEX = Template("""<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <title>Reports</title>
 <style>
 :root { color-scheme: light dark; --line: #c9c9c9; --soft: #666; }

@@ -27,6 +27,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from cilab.collect.redact import hide_values, redact
 from cilab.errors import CilabError, ReportError, nearest
 
 if TYPE_CHECKING:
@@ -563,7 +564,7 @@ def _clean(nb: NotebookNode) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
 def _notebook_text(nb: NotebookNode) -> str:
     import nbformat
 
-    return nbformat.writes(nb).rstrip("\n") + "\n"
+    return hide_values(nbformat.writes(nb).rstrip("\n") + "\n")
 
 
 # -- the page -----------------------------------------------------------------------------------------
@@ -574,6 +575,7 @@ _PAGE = Template("""<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="generator" content="cilab $version">
 <meta name="cilab:record" content="$record">
 <title>$title</title>
@@ -625,13 +627,14 @@ def _page(nb: NotebookNode, report: ReportInfo, facts: Mapping[str, Any], asked:
     lines.append("Parameters: " + (json.dumps(dict(asked), sort_keys=True)[1:-1] or "the notebook's own") + ".")
     lines.append(f"Rendered by cilab {__version__} from the notebook {report.name}.")
     record = {**facts, "report": report.name, "parameters": dict(asked)}
-    return _PAGE.substitute(
+    page = _PAGE.substitute(
         version=__version__,
         title=html.escape(("[simulated] " if facts.get("simulated") else "") + report.title),
         record=html.escape(json.dumps(record, sort_keys=True)),
         body=body.strip(),
         footer="\n".join(f"<p>{html.escape(line)}</p>" for line in lines),
     )
+    return hide_values(page)
 
 
 # -- files --------------------------------------------------------------------------------------------
@@ -686,10 +689,10 @@ def _log(out: Path, name: str, asked: Mapping[str, Any], began: float, ending: s
     }
     try:
         with (out / "render.log").open("a", encoding="utf-8") as f:
-            f.write(json.dumps(entry) + "\n")
+            f.write(hide_values(json.dumps(entry)) + "\n")
     except OSError as e:
         raise ReportError(f"{out / 'render.log'}: cannot be written ({e.strerror})") from None
 
 
 def _one_line(text: str) -> str:
-    return next((line.strip() for line in _ANSI.sub("", text).splitlines() if line.strip()), "")
+    return redact(next((line.strip() for line in _ANSI.sub("", text).splitlines() if line.strip()), ""))

@@ -20,6 +20,7 @@ from cilab.collect.engine import Elsewhere, Engine, Job, Summary, rollout_job
 from cilab.collect.model import CallError, ChatModel
 from cilab.collect.models import resolve
 from cilab.collect.progress import Display, display
+from cilab.collect.redact import hide_credentials
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.spec import Benchmark
 from cilab.collect.user_model import source_hash
@@ -181,8 +182,6 @@ def run_loaded(
     elsewhere: Elsewhere | None = None,
 ) -> Summary:
     """As `run_study`, for a study that was read already; `elsewhere` plays its rollouts on other machines."""
-    if limit is not None and limit < 1:
-        raise StudyError(f"--limit {limit}: must be at least 1.")
     for _ in study.specs(gate=gate, limit=limit):
         pass  # the whole plan, before anything is written: a maze that cannot be made is bad input
     models = models_of(study)
@@ -316,7 +315,7 @@ def _keep_tasks(folder: Path, study: Study) -> None:
 
 
 def _keep_file(folder: Path, text: str) -> None:
-    kept = folder / "study.yaml"
+    kept, text = folder / "study.yaml", hide_credentials(text)
     if kept.exists():
         try:
             before = kept.read_text(encoding="utf-8")

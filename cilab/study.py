@@ -101,8 +101,10 @@ class Study:
         Raises
         ------
         StudyError
-            A block asks for what cannot be made, or plans no rollout.
+            A block asks for what cannot be made, or plans no rollout; or `limit` is below 1.
         """
+        if limit is not None and limit < 1:
+            raise StudyError(f"--limit {limit}: must be at least 1.")
         seen: set[str] = set()
         for benchmark, spec in self._planned():
             if not gate and spec.requires and spec.requires.condition == "passed":

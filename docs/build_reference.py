@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Data": (
         *("cilab.store.study", "cilab.tables", "cilab.registry", "cilab.datasets.dataset", "cilab.datasets.published"),
-        *("cilab.datasets.simulated_release", "cilab.datasets.simulated_mazes", "cilab.datasets.importers"),
+        *("cilab.datasets.sim_release", "cilab.datasets.sim_mazes", "cilab.datasets.importers"),
     ),
     "Statistics": ("cilab.stats.*",),
     "Figures": ("cilab.plots.*",),

@@ -74,7 +74,7 @@ class Tally:
 def study(draws: int, resamples: int) -> dict[str, Any]:
     """Tallies of every effect and every odds ratio."""
     from cilab.datasets import simulated_mazes
-    from cilab.datasets.simulated_mazes import annotated_pairs
+    from cilab.datasets.sim_mazes import annotated_pairs
 
     truth = simulated_mazes(scale=0.05).truth
     effects = {name: Tally(value) for name, value in truth["mediation"].select("effect", "value").iter_rows()}

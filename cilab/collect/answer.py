@@ -1,7 +1,7 @@
 """Reads a provider's answer in the OpenAI shape: text, tool calls, token counts, cost.
 
 Distrusts everything: what is missing or nonsense becomes None, never 0, and what the model got
-wrong (a tool call that is no JSON) is part of its answer. May import `cilab.collect.model`, `shape` and
+wrong (a tool call that is no JSON) is part of its answer. May import `cilab.collect.model`, `shape`, `redact` and
 `cilab.registry`.
 """
 
@@ -10,13 +10,39 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cilab.collect.model import ToolCall, Usage
+from cilab.collect.model import Completion, ToolCall, Usage
+from cilab.collect.redact import hide_values
 from cilab.collect.shape import clean
 
 if TYPE_CHECKING:
     from cilab.registry import Price
+
+
+def without_keys(answer: Completion, *known: str | None) -> Completion:
+    """An answer in which no key of ours stands: a model may quote what a server or an agent's own code let it see."""
+
+    def clear(text: str | None) -> str | None:
+        return None if text is None else hide_values(text, *known)
+
+    def call(made: ToolCall) -> ToolCall:
+        text, arguments = hide_values(made.arguments_json, *known), made.arguments
+        plain = json.dumps(arguments, ensure_ascii=False)  # where the JSON spells a key with escapes
+        if text != made.arguments_json or plain != hide_values(plain, *known):
+            text = hide_values(text if arguments is None else plain, *known)
+            arguments = json_object(text)
+        return ToolCall(hide_values(made.id, *known), hide_values(made.name, *known), text, arguments)
+
+    return replace(
+        answer,
+        content=hide_values(answer.content, *known),
+        tool_calls=tuple(map(call, answer.tool_calls)),
+        finish_reason=hide_values(answer.finish_reason, *known),
+        model_returned=clear(answer.model_returned),
+        system_fingerprint=clear(answer.system_fingerprint),
+    )
 
 
 def cost_usd(price: Price, usage: Usage) -> float | None:

@@ -29,9 +29,10 @@ from pydantic_core import to_json
 
 import cilab
 from cilab import store
+from cilab.collect.answer import without_keys
 from cilab.collect.limits import Limit
 from cilab.collect.model import CallError, ChatModel, Completion, Message, Refusal, Sampling
-from cilab.collect.pool import ModelPool
+from cilab.collect.pool import FREE, ModelPool
 from cilab.collect.redact import redact
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.rows import (
@@ -480,13 +481,14 @@ class Engine:
         """The rollout's own row; none for a look at a stored one."""
         if job.spec is None:
             return {}
+        started = min(began, played.first_at) if played.first_at else began
         known |= {
             "run_id": job.run_id,
             "study": self.study,
             "status": status,
             "seconds": time.monotonic() - clock + played.replayed_s,
-            "started_at": min(began, played.first_at) if played.first_at else began,
-            "finished_at": datetime.now(UTC),
+            "started_at": started,
+            "finished_at": max(started, datetime.now(UTC)),  # a clock may have been set back meanwhile
             "code_version": cilab.__version__,
             "rule_version": known.get("rule_version") or f"tables-{TABLES_VERSION}",
         }
@@ -674,10 +676,11 @@ class _Seats:
             return self._replay(key, kept[1])
         self._host.may_call()
         index = next(self._indices.setdefault(purpose, itertools.count()))
+        model = self._host.model(name)
         try:
-            answer: Completion | CallError | Refusal = await self._host.model(name).complete(
-                messages, tools=tools, sampling=sampling
-            )
+            answer: Completion | CallError | Refusal = await model.complete(messages, tools=tools, sampling=sampling)
+            if model.provider not in FREE:  # simulated agents have seen no key
+                answer = without_keys(answer)
         except (CallError, Refusal) as e:
             answer = e
         row = self._row(key, index, name, answer, messages, tools, sampling)

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from cilab.collect.answer import cost_usd, json_object, text_of, tool_calls_of, usage_of
+from cilab.collect.answer import cost_usd, json_object, text_of, tool_calls_of, usage_of, without_keys
 from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, Usage
-from cilab.collect.redact import one_line, redact
+from cilab.collect.redact import credentials_of, one_line, redact
 from cilab.collect.shape import System, clean, normalise
 
 if TYPE_CHECKING:
@@ -160,11 +160,13 @@ class LiteLLMModel:
             data = _rescued(error, seen)
             cost = None
             if data is None:
-                return to_error(error, self.name, self._key())
+                return to_error(error, self.name, self._key(), *credentials_of(self.api_base))
         raw = _raw_json(seen)
         if raw is not None and isinstance(raw.get("choices"), list):
             data["usage"] = raw.get("usage")
-        return self._read(data, cost, wire, honoured, time.monotonic() - begun)
+        answer = self._read(data, cost, wire, honoured, time.monotonic() - begun)
+        secrets = (self._api_key, *credentials_of(self.api_base))
+        return without_keys(answer, *secrets) if isinstance(answer, Completion) else answer
 
     def _read(
         self, data: Mapping[str, Any], cost: Any, wire: list[Message], honoured: dict[str, Any], latency_s: float
@@ -386,12 +388,12 @@ _IN_WORDS = {
 }
 
 
-def to_error(error: Exception, name: str, key: str | None = None) -> CallError | Refusal:
+def to_error(error: Exception, name: str, *keys: str | None) -> CallError | Refusal:
     """What an exception of LiteLLM means: a `CallError` of one kind, or a `Refusal` by a content filter.
 
-    The text is one line, without keys.
+    The text is one line, without `keys` and others.
     """
-    told = redact(_told(error), key)
+    told = redact(_told(error), *keys)
     kind = _kind(error, told)
     if kind == "refused":
         return Refusal(one_line(f"{name}: the provider refused: {told}"))

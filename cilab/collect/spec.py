@@ -32,7 +32,7 @@ def digest(value: Any, size: int = _ID_BYTES) -> str:
 class Strict(BaseModel):
     """A part of a study file: unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ _WHERE = {
     "published_table": "cilab.datasets.published",
     "published_tables": "cilab.datasets.published",
     "hand_worked_round": "cilab.datasets.published",
-    "simulated_release": "cilab.datasets.simulated_release",
-    "simulated_mazes": "cilab.datasets.simulated_mazes",
+    "simulated_release": "cilab.datasets.sim_release",
+    "simulated_mazes": "cilab.datasets.sim_mazes",
+    "simulated_scores": "cilab.datasets.sim_release",
     "import_release": "cilab.datasets.importers.release",
     "import_inspect": "cilab.datasets.importers.inspect",
     "export_inspect": "cilab.datasets.importers.inspect",
@@ -29,7 +30,6 @@ __all__ = sorted(_WHERE)
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
-        # The functions live in modules, some of the same name: the function is what is meant.
         value = getattr(import_module(_WHERE[name]), name)
         globals()[name] = value
         return value

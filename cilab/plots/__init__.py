@@ -1,9 +1,9 @@
 """Figures: one function each, which takes a result of `cilab.stats` and returns matplotlib Axes (or a Figure).
 
-May import `cilab.errors`, `cilab.registry`, `cilab.datasets` and `cilab.stats`. Computes no statistic, writes no file.
-Every function has the shape `name(result, *, ax=None, **options)`: with `ax` it draws there; without, it makes a figure
-of its own, with small print that says where the numbers come from. Figures of several panels take `panel=` too: they
-return the Figure with all panels, or the Axes of one. The papers' tables are in `cilab.plots.tables`.
+May import `cilab.errors`, `cilab.registry`, `cilab.datasets` and `cilab.stats`. Computes no statistic, writes no
+file. Every function has the shape `name(result, *, ax=None, **options)`: with `ax` it draws there; without, it makes
+a figure of its own, with small print that says where the numbers come from. Figures of several panels take `panel=`
+too: they return the Figure with all panels, or the Axes of one. The papers' tables are in `cilab.plots.tables`.
 """
 
 from cilab.plots.ablation import ablation, distilled

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _OVERALL = "overall"
-#: Of the legend.
-_COLUMNS = 4
 #: What the measures of the paper are called; others keep the name of their column.
 MEASURES = {
     "intelligence_index": "Artificial Analysis Intelligence Index",
@@ -66,10 +64,18 @@ def capability(
     table = result.table.filter((pl.col("measure") == measure) & pl.col("r").is_not_null())
     looks = roster.looks(points["model"], models)
     handles = roster.legend_handles(looks)
-    lines = -(-len(handles) // _COLUMNS)
+    # In the figure with both panels the legend of the first one reaches over the second.
+    whole = ax is None and panel is None
+    columns = 4 if whole else 3
+    lines = -(-len(handles) // columns)
     parts = {}
     if points.height:
-        look = {"looks": looks, "handles": handles, "words": MEASURES.get(measure, measure.replace("_", " "))}
+        look = {
+            "looks": looks,
+            "handles": handles,
+            "columns": columns,
+            "words": MEASURES.get(measure, measure.replace("_", " ")),
+        }
         parts["fit"] = partial(_fit, points=points, r=_overall(result, measure), **look)
     if table.height:
         parts["dimensions"] = partial(_dimensions, table=table, legend_lines=lines)
@@ -93,7 +99,14 @@ def capability(
 
 
 def _fit(
-    ax: Axes, *, points: pl.DataFrame, looks: Mapping[str, roster.Look], handles: Sequence[Any], words: str, r: str
+    ax: Axes,
+    *,
+    points: pl.DataFrame,
+    looks: Mapping[str, roster.Look],
+    handles: Sequence[Any],
+    columns: int,
+    words: str,
+    r: str,
 ) -> None:
     line = points.sort("value")
     ax.plot(line["value"], line["fitted_pct"], color="#606060", ls=(0, (4, 2)), lw=1.2, zorder=2, gid="fit")
@@ -105,10 +118,9 @@ def _fit(
     ax.grid()
     ax.set_xlabel(words)
     ax.set_ylabel("Overall score (%)")
-    look = {"borderaxespad": 0.4, "ncols": _COLUMNS, "columnspacing": 0.8}
-    # It may be wider than its panel, and then reaches over the one beside it.
-    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), **look).set_in_layout(False)
-    panels.title(ax, "Score and capability", legend_lines=-(-len(handles) // _COLUMNS))
+    look = {"borderaxespad": 0.4, "ncols": columns, "columnspacing": 0.8}
+    ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), **look).set_in_layout(columns == 3)
+    panels.title(ax, "Score and capability", legend_lines=-(-len(handles) // columns))
     if r:
         box = {"fc": "white", "ec": "none", "pad": 1.5}
         ax.text(0.985, 0.02, r, transform=ax.transAxes, ha="right", va="bottom", fontsize=7, gid="r", bbox=box)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: Column, words, colour and the colour of the number on it: from dark to light.
 ENDINGS = (
     ("best_pct", "Best deal", "#0b559f", "white"),
-    ("held_firm_pct", "Held firm", "#8fcdf2", "black"),
-    ("gave_in_pct", "Gave in", "#f5d39b", "black"),
+    ("held_firm_pct", "Held firm", "#5aa3d6", "black"),
+    ("gave_in_pct", "Gave in", "#fbe3c0", "black"),
 )
 _NUMBERED_FROM = 8.0
 #: Colours of r from -1 to 1: both ends dark, 0 white; blue and brown are told apart by colour-blind readers.

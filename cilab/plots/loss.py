@@ -58,9 +58,13 @@ def loss(result: Loss, *, ax: Axes | None = None, panel: str | None = None) -> A
     below = any((table["lost_test_points"] < 0).any() for table in (models, of))
     tables = {"models": (models, names), "dimensions": (of, words)}
     there = [name for name, (table, _) in tables.items() if table.height]
-    explained = panel or there[0] if there else None
+    # In the figure with both panels the legend of the first one reaches over the second; alone, it has two lines.
+    whole = ax is None and panel is None
+    columns = dict.fromkeys(there, 2) if not whole else {name: 3 * (name == there[0]) for name in there}
     parts = {
-        name: partial(_bars, table=t, names=n, words=name, legend=name == explained) for name, (t, n) in tables.items()
+        name: partial(_bars, table=t, names=n, words=name, columns=columns[name])
+        for name, (t, n) in tables.items()
+        if name in there
     }
     return panels.compose(
         result,
@@ -74,11 +78,11 @@ def loss(result: Loss, *, ax: Axes | None = None, panel: str | None = None) -> A
             "Of the tasks solved alone, each dimension counting equally; taking over is left out, as its baseline is "
             "no calm team." + (" Left of 0: the test was better than the calm team." if below else "")
         ],
-        label_y=36,
+        label_y=36 if whole else 48,
     )
 
 
-def _bars(ax: Axes, *, table: pl.DataFrame, names: Sequence[str], words: str, legend: bool) -> None:
+def _bars(ax: Axes, *, table: pl.DataFrame, names: Sequence[str], words: str, columns: int) -> None:
     panels.rows(ax, names)
     right, left = [0.0] * len(names), [0.0] * len(names)
     for column, label, color, ink in PARTS:
@@ -94,8 +98,7 @@ def _bars(ax: Axes, *, table: pl.DataFrame, names: Sequence[str], words: str, le
     ax.axvline(0, color="#404040", lw=0.8, zorder=4)
     ax.set_xlim(min([*left, 0.0]) - (1.5 if min(left) < 0 else 0), max([*right, 100.0]))
     ax.set_xlabel("Percent of the score")
-    if legend:
-        panels.legend(ax, 3)
-        # It is wider than its panel, and reaches over the one beside it.
-        ax.get_legend().set_in_layout(False)
-    panels.title(ax, words.capitalize(), legend_lines=1)
+    if columns:
+        panels.legend(ax, columns)
+        ax.get_legend().set_in_layout(columns < len(PARTS))
+    panels.title(ax, words.capitalize(), legend_lines=2 if columns == 2 else 1)

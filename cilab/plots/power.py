@@ -40,14 +40,18 @@ def power(result: PowerResult, *, ax: Axes | None = None, panel: str | None = No
     style.require(result, PowerResult, "power")
     differences = result.table["difference_points"].unique().sort(descending=True).to_list()
     seeds = result.table["seeds"].unique().sort().to_list()
-    explained = panel or str(seeds[0])
+    # In the figure with all panels the legend of the first one reaches over the others; alone, it has several lines.
+    whole = ax is None and panel is None
+    columns = {n: (6 if n == seeds[0] else 0) if whole else 3 for n in seeds}
+    lines = -(-len(differences) // (6 if whole else 3))
     parts = {
         str(n): partial(
             _curves,
             table=result.table.filter(pl.col("seeds") == n),
             differences=differences,
             target=result.target,
-            legend=str(n) == explained,
+            columns=columns[n],
+            lines=lines,
         )
         for n in seeds
     }
@@ -63,12 +67,14 @@ def power(result: PowerResult, *, ax: Axes | None = None, panel: str | None = No
             f"Two models around {p['level_pct']:.0f}%, {p['simulations']:,} simulated studies a point; bars: Monte "
             f"Carlo error. Told apart: the {100 * p['ci_level']:g}% interval of the difference lies off 0."
         ],
-        label_y=36,
+        label_y=24 + 12 * lines,
         sharey=True,
     )
 
 
-def _curves(ax: Axes, *, table: pl.DataFrame, differences: list[float], target: float, legend: bool) -> None:
+def _curves(
+    ax: Axes, *, table: pl.DataFrame, differences: list[float], target: float, columns: int, lines: int
+) -> None:
     ax.axhline(target, color="#404040", lw=0.9, ls=(0, (1, 2)), zorder=1, gid="target")
     for difference, mark in zip(differences, [*panels.SERIES] * (1 + len(differences) // 8), strict=False):
         part = table.filter(pl.col("difference_points") == difference).sort("tasks_per_dimension")
@@ -80,10 +86,9 @@ def _curves(ax: Axes, *, table: pl.DataFrame, differences: list[float], target: 
     ax.set_xlim(0, None)
     ax.grid(axis="y")
     ax.set_xlabel("Tasks per dimension")
-    ax.set_ylabel("Power" if legend else "")
-    if legend:
-        panels.legend(ax, 6)
-        # It is wider than its panel, and reaches over those beside it.
-        ax.get_legend().set_in_layout(False)
+    ax.set_ylabel("Power" if columns else "")
+    if columns:
+        panels.legend(ax, columns)
+        ax.get_legend().set_in_layout(columns == 3)
     n = table["seeds"][0]
-    panels.title(ax, f"{n} test seed{'s' if n > 1 else ''}", legend_lines=1)
+    panels.title(ax, f"{n} test seed{'s' if n > 1 else ''}", legend_lines=lines)

@@ -5,11 +5,11 @@ May import `cilab.errors` and its own folder. Reads no file, plays nothing.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, spearman
 from cilab.stats.item_response import ItemResponse, Places, choose_informative, estimate_scores, fit_item_response
+from cilab.stats.parallel import each
 from cilab.stats.result import Result
 from cilab.stats.scores import split_mask
 
@@ -417,7 +418,7 @@ def _exhaustive(values: Array, full: Array, places: Places, k: int) -> Places:
     return places[subsets[int(np.argmin(np.round(total / len(y), _TIE)))]]
 
 
-@lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=8)
 def _subsets(n: int, k: int) -> NDArray[np.int64]:
     """All subsets of k of n, shape (n over k, k)."""
     flat = itertools.chain.from_iterable(itertools.combinations(range(n), k))
@@ -531,19 +532,27 @@ def _splits(g: Grid, names: Sequence[str], k: int, splits: int, seed: int) -> pl
     Halves and random subsets have streams of their own, so that a method more or less changes no other's numbers.
     """
     cells = _cells(g)
-    full = cells.full().mean(axis=1)
-    lines = []
-    for i, half in enumerate(halves(cells.models, splits, np.random.default_rng((seed, 0)))):
-        learned = _Learned(cells.rows(half), k, np.random.default_rng((seed, 1, i)))
-        new = cells.values[~half]
-        for name in names:
-            choose, read = METHODS[name]
-            for _ in range(RANDOM_DRAWS if choose == "random" else 1):
-                chosen = learned.chosen(choose)
-                overall = learned.read(new, chosen, read).mean(axis=1)
-                without = int(np.isnan(means(new, chosen)).any(axis=1).sum())
-                lines.append((name, i, *_agreement(overall, full[~half]), without))
+    drawn = halves(cells.models, splits, np.random.default_rng((seed, 0)))
+    one = functools.partial(_split, cells, cells.full().mean(axis=1), names, k, seed)
+    lines = [line for some in each(one, enumerate(drawn)) for line in some]
     return pl.DataFrame(lines, schema=_SPLITS, orient="row")
+
+
+def _split(
+    cells: Cells, full: Array, names: Sequence[str], k: int, seed: int, numbered: tuple[int, Mask]
+) -> list[tuple[Any, ...]]:
+    """Lines of one split: what is chosen on its half, scored on the other one."""
+    i, half = numbered
+    learned = _Learned(cells.rows(half), k, np.random.default_rng((seed, 1, i)))
+    new, lines = cells.values[~half], []
+    for name in names:
+        choose, read = METHODS[name]
+        for _ in range(RANDOM_DRAWS if choose == "random" else 1):
+            chosen = learned.chosen(choose)
+            overall = learned.read(new, chosen, read).mean(axis=1)
+            without = int(np.isnan(means(new, chosen)).any(axis=1).sum())
+            lines.append((name, i, *_agreement(overall, full[~half]), without))
+    return lines
 
 
 def _agreement(found: Array, full: Array) -> tuple[float | None, float | None, float | None, int]:

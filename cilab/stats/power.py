@@ -5,6 +5,7 @@ May import `cilab.errors` and its own folder. Reads no file, plays nothing.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.item_response import ItemResponse, expit, fit_item_response
+from cilab.stats.parallel import each
 from cilab.stats.result import Result
 
 #: What is tried unless told otherwise: differences in points, tasks per dimension, test seeds.
@@ -136,12 +138,11 @@ def power(
     world = _World(fitted, sd)
     level = _level(g, level_pct)
     z = NormalDist().inv_cdf(0.5 + ci_level / 2)
-    lines = []
+    cases = []
     for i, d in enumerate(differences):
         abilities = [world.ability_at(level + s * d / 200, d) for s in (-1, 1)]
-        for j, n_seeds in enumerate(repeats):
-            rng = np.random.default_rng((seed, i, j))
-            lines += _simulated(world, abilities, float(d), n_seeds, sizes, simulations, z, rng)
+        cases += [((seed, i, j), abilities, float(d), n_seeds) for j, n_seeds in enumerate(repeats)]
+    lines = [line for some in each(functools.partial(_case, world, sizes, simulations, z), cases) for line in some]
     table = pl.DataFrame(lines, schema=_TABLE, orient="row")
     return PowerResult(
         table=table,
@@ -344,6 +345,19 @@ def _model_lines(g: Grid, world: _World, level: float) -> pl.DataFrame:
 
 
 # -- simulated studies ------------------------------------------------------------------------------------
+
+
+def _case(
+    world: _World,
+    sizes: Sequence[int],
+    simulations: int,
+    z: float,
+    case: tuple[tuple[int, ...], Sequence[Array], float, int],
+) -> list[tuple[Any, ...]]:
+    """Lines of one difference and number of seeds, from random numbers of their own."""
+    stream, abilities, difference, n_seeds = case
+    rng = np.random.default_rng(stream)
+    return _simulated(world, abilities, difference, n_seeds, sizes, simulations, z, rng)
 
 
 def _simulated(

@@ -143,6 +143,13 @@ class Result:
         )
 
 
+#: itables paints a white ground where it has not seen the theme yet; the ground of the page is better.
+_TABLE_STYLE = """<style>
+.jp-RenderedHTML div.dt-container, .jp-RenderedHTML div.dt-container .dt-paging-button.current {background: none}
+.jp-RenderedHTML div.dt-container :is(input, select) {background: none; color: inherit}
+</style>"""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Interactive:
     """A table that a notebook shows with itables; elsewhere it prints as text.
@@ -164,10 +171,12 @@ class Interactive:
 
     def _ipython_display_(self) -> None:
         """Load the table's script and show the table; a shell without JavaScript gets text."""
+        from IPython.display import HTML, display
         from itables import init_notebook_mode, show
 
         # Each time, not once: the output that held the script may have been cleared.
         init_notebook_mode(all_interactive=False, connected=False)
+        display(HTML(_TABLE_STYLE))
         # All rows, whatever their size, and an id that follows from the content: the same table gives the same output.
         mark = hashlib.blake2b(repr((self.caption, self.table.to_dict(as_series=False))).encode(), digest_size=8)
         show(self._shown(), caption=self.caption, maxBytes=0, table_id=f"cilab-{mark.hexdigest()}")

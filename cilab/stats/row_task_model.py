@@ -1,7 +1,7 @@
 """The row-by-task logit model as arrays: its penalised fit, the widths of its penalties, draws from its posterior.
 
-May import numpy, scipy and `cilab.errors`. Knows arrays only: no tables, no files. `cilab.stats.fill_in` uses it for
-test scores, `cilab.stats.weighting` for the propensity of solving a task alone.
+May import numpy, scipy, `cilab.stats.parallel` and `cilab.errors`. Knows arrays only: no tables, no files.
+`cilab.stats.fill_in` uses it for test scores, `cilab.stats.weighting` for the propensity of solving a task alone.
 
 The model: log-odds of a pass = dimension mean + row ability + row's deviation in the dimension - task difficulty.
 Deviations and difficulties have normal priors of the two widths; means and abilities a weak one (`WEAK` logits), so
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cilab.errors import TableError
 from cilab.stats.bootstrap import Array
+from cilab.stats.parallel import each
 
 #: Standard deviation, in logits, of the prior of dimension means and of row abilities.
 WEAK = 5.0
@@ -253,11 +254,11 @@ def fit_each(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | No
     trials : with the same rows, tasks and dimensions.
     starts : for each of them a fit to begin from, or None.
     """
-    out: list[Fit] = []
     size = max(1, _AT_ONCE // max(1, trials[0].runs.size)) if trials else 1
-    for first in range(0, len(trials), size):
-        out += _fit_together(trials[first : first + size], widths, starts[first : first + size])
-    return out
+    batches = [(trials[i : i + size], widths, starts[i : i + size]) for i in range(0, len(trials), size)]
+    if len(batches) == 1:  # the usual size: too little to send anywhere
+        return _fit_together(*batches[0])
+    return [one for some in each(lambda batch: _fit_together(*batch), batches) for one in some]
 
 
 def _fit_together(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | None]) -> list[Fit]:

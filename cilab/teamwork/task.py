@@ -145,6 +145,10 @@ class FormField(Strict):
     def _one_kind(self) -> FormField:
         if sum([self.one_of is not None, self.number, self.flag, self.text]) != 1:
             raise ValueError("give exactly one of one_of, number, flag, text")
+        if self.one_of is not None and not self.one_of:
+            raise ValueError("one_of: name at least one choice")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
         return self
 
     def schema(self) -> dict[str, Any]:

@@ -144,6 +144,7 @@ def test_results_tables_and_transcripts_are_readable_in_the_light_and_in_the_dar
     keep(page, f"printed_{theme.lower()}")
     assert errors(page) == []
     for part in (".cilab-result", ".dt-container", ".cilab-run"):
+        page.locator(part).first.wait_for()
         ratio, text = page.locator(part).first.evaluate(CONTRAST)
         print(theme, part, round(ratio, 2), text)
         assert ratio >= 4.5, (part, text)

@@ -1,6 +1,6 @@
 """Drives the command as a shell does, but inside this process: fast enough for hundreds of malformed inputs.
 
-`command` calls `cilab.cli.main`, so that what is tested is what a user meets: the line, the exit code, and what was written.
+`command` calls `cilab.cli.main`, so what is tested is what a user meets: the line, the exit code, what was written.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ def command(*argv: str) -> Ended:
     term = signal.getsignal(signal.SIGTERM)
     code: object = 0
     try:
-        with mock.patch.object(sys, "argv", ["cilab", *argv]), contextlib.redirect_stdout(out):
-            with contextlib.redirect_stderr(err):
-                try:
-                    main()
-                except SystemExit as e:
-                    code = e.code
+        with (
+            mock.patch.object(sys, "argv", ["cilab", *argv]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            main()
+    except SystemExit as e:
+        code = e.code
     finally:
         signal.signal(signal.SIGTERM, term)
     return Ended(int(code or 0), out.getvalue(), err.getvalue())
@@ -69,9 +71,7 @@ def command(*argv: str) -> Ended:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """The bytes of every file below a folder, and the names of its folders."""
-    return {
-        os.path.relpath(p, folder): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))
-    }
+    return {os.path.relpath(p, folder): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
 
 
 def check(case: Case, folder: Path, out: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.corpus import studies, tasks
+from tests.corpus import questions, studies, tables, tasks
 from tests.corpus.driver import check
 
-CASES = [*studies.CASES, *tasks.CASES]
+CASES = [*studies.CASES, *tasks.CASES, *tables.CASES, *questions.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -12,7 +12,7 @@ import pytest
 
 from cilab import tables
 from cilab.datasets import _maze_model, simulated_mazes
-from cilab.datasets.simulated_mazes import GRADERS, annotated_pairs
+from cilab.datasets.sim_mazes import GRADERS, annotated_pairs
 from cilab.errors import StudyError
 from cilab.maze.annotate import AGENT_FEATURES, PAIR_FEATURES, SCORE, grounding_score
 from cilab.stats.gap import gap

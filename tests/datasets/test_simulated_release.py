@@ -20,7 +20,7 @@ from cilab import registry, tables
 from cilab.datasets import _fit_release, simulated_mazes, simulated_release
 from cilab.datasets import _release_labels as words
 from cilab.datasets._release_model import load_parameters
-from cilab.datasets.simulated_release import simulated_scores
+from cilab.datasets.sim_release import simulated_scores
 from cilab.errors import StudyError
 from cilab.tables import DIMENSIONS
 

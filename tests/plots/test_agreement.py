@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import matplotlib
 import polars as pl
@@ -26,13 +27,19 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once():
+    """The figure, drawn once: these tests only look."""
+    return result("agreement").plot()
+
+
 def rows(comparison: str) -> pl.DataFrame:
     return result("agreement").table.filter((pl.col("comparison") == comparison) & pl.col("raw").is_not_null())
 
 
 @pytest.mark.parametrize("comparison", list(WORDS))
 def test_marks_stand_at_the_raw_agreement_of_their_dimension(comparison: str) -> None:
-    ax = result("agreement").plot()
+    ax = drawn_once()
     names = [t.get_text() for t in ax.get_yticklabels()]
     drawn = {names[round(y)]: x for x, y in marks(ax, WORDS[comparison])}
     wanted = {g: 100 * raw for g, raw in rows(comparison).select("group", "raw").rows()}
@@ -42,7 +49,7 @@ def test_marks_stand_at_the_raw_agreement_of_their_dimension(comparison: str) ->
 
 
 def test_all_messages_are_on_top_and_then_the_least_agreement() -> None:
-    ax = result("agreement").plot()
+    ax = drawn_once()
     by_row = sorted(marks(ax, WORDS["referee × second"]), key=lambda p: p[1])
     assert ax.get_yticklabels()[0].get_text() == "All messages"
     values = [x for x, _ in by_row[1:]]
@@ -51,7 +58,7 @@ def test_all_messages_are_on_top_and_then_the_least_agreement() -> None:
 
 def test_the_number_of_messages_stands_beside_each_mark() -> None:
     wanted = [f"({n:,})" for comparison in WORDS for n in rows(comparison)["n"]]
-    assert texts(result("agreement").plot(), "n") == wanted
+    assert texts(drawn_once(), "n") == wanted
 
 
 def test_other_comparisons_can_be_asked_for() -> None:
@@ -60,7 +67,7 @@ def test_other_comparisons_can_be_asked_for() -> None:
 
 
 def test_no_text_overlaps_and_simulated_data_are_marked() -> None:
-    ax = result("agreement").plot()
+    ax = drawn_once()
     assert overlaps(ax.figure) == []
     assert texts(ax, "simulated") == ["SIMULATED AGENTS"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 
 import matplotlib
 import polars as pl
@@ -25,6 +26,12 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once(make):
+    """The figure, drawn once: these tests only look."""
+    return make("dimensions").plot()
+
+
 def head(ax) -> list[str]:
     return [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()]
 
@@ -35,7 +42,7 @@ def names(ax) -> list[str]:
 
 def test_every_cell_holds_the_score_of_its_row_and_dimension() -> None:
     found = published("dimensions")
-    ax = found.plot()
+    ax = drawn_once(published)
     shown = {d.replace("_", " ").capitalize(): d for d in found.table["dimension"].unique()}
     scores = {(m, d): s for m, d, s in found.table.select("model", "dimension", "score_pct").rows()}
     drawn = ax.images[0].get_array()
@@ -46,14 +53,14 @@ def test_every_cell_holds_the_score_of_its_row_and_dimension() -> None:
 
 
 def test_the_last_column_is_the_overall_score_of_the_leaderboard() -> None:
-    ax = published("dimensions").plot()
+    ax = drawn_once(published)
     overall = dict(published("leaderboard").table.select("model", "score_pct").rows())
     assert head(ax)[-1] == "Overall"
     assert [float(v) for v in ax.images[1].get_array()[:, 0]] == [pytest.approx(overall[n]) for n in names(ax)]
 
 
 def test_the_best_row_is_on_top_and_the_hardest_dimension_at_the_left() -> None:
-    ax = result("dimensions").plot()
+    ax = drawn_once(result)
     overall = [float(v) for v in ax.images[1].get_array()[:, 0]]
     assert overall == sorted(overall, reverse=True)
     means = ax.images[0].get_array().mean(axis=0).tolist()
@@ -63,14 +70,14 @@ def test_the_best_row_is_on_top_and_the_hardest_dimension_at_the_left() -> None:
 
 
 def test_each_model_stands_there_once_unless_all_rows_are_wanted() -> None:
-    assert len(names(result("dimensions").plot())) == 18
+    assert len(names(drawn_once(result))) == 18
     everything = names(result("dimensions").plot(rows="all"))
     assert len(everything) == 24
     assert {"sim:F1", "sim:F1 · high"} <= set(everything)
 
 
 def test_numbers_in_cells_are_those_of_the_image() -> None:
-    ax = result("dimensions").plot()
+    ax = drawn_once(result)
     inner, overall = ax.images[0].get_array(), ax.images[1].get_array()
     wanted = [f"{v:.0f}" for row, last in zip(inner, overall, strict=True) for v in [*row, *last]]
     assert texts(ax, "cell") == wanted
@@ -118,15 +125,15 @@ def test_one_profile_can_be_drawn_alone_or_into_polar_axes() -> None:
 
 
 def test_simulated_data_are_marked() -> None:
-    assert texts(result("dimensions").plot(), "simulated") == ["SIMULATED AGENTS"]
+    assert texts(drawn_once(result), "simulated") == ["SIMULATED AGENTS"]
     fig = plots.profiles(result("dimensions"), panel="sim:F1")
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == ["SIMULATED AGENTS"]
-    assert texts(published("dimensions").plot(), "simulated") == []
+    assert texts(drawn_once(published), "simulated") == []
 
 
 @pytest.mark.parametrize("make", [result, published])
 def test_no_text_overlaps(make) -> None:
-    assert overlaps(make("dimensions").plot().figure) == []
+    assert overlaps(drawn_once(make).figure) == []
     assert overlaps(plots.profiles(make("dimensions"))) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from dataclasses import replace
 
 import matplotlib
@@ -26,6 +27,12 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once():
+    """The figure, drawn once: these tests only look."""
+    return result("effort").plot()
+
+
 def ordered() -> pl.DataFrame:
     return result("effort").dimensions.sort("diff_points", descending=True)
 
@@ -35,7 +42,7 @@ def bars(ax) -> list:
 
 
 def test_bars_are_mean_changes_the_largest_gain_on_top() -> None:
-    ax = result("effort").plot()
+    ax = drawn_once()
     assert [p.get_width() for p in bars(ax)] == ordered()["diff_points"].to_list()
     names = [t.get_text() for t in ax.get_yticklabels()]
     assert names == [d.replace("_", " ").capitalize() for d in ordered()["dimension"]]
@@ -43,7 +50,7 @@ def test_bars_are_mean_changes_the_largest_gain_on_top() -> None:
 
 
 def test_each_model_has_a_marker_per_dimension() -> None:
-    ax = result("effort").plot()
+    ax = drawn_once()
     order = ordered()["dimension"].to_list()
     cells = {(m, d): v for m, d, v in result("effort").cells.select("model", "dimension", "diff_points").rows()}
     models = result("effort").table["model"].to_list()
@@ -73,13 +80,13 @@ def test_only_significant_changes_have_a_colour_and_falls_are_hatched() -> None:
 
 def test_intervals_and_models_are_inside_the_axes() -> None:
     found = result("effort")
-    low, high = found.plot().get_xlim()
+    low, high = drawn_once().get_xlim()
     assert low < min(*found.dimensions["lo_points"], *found.cells["diff_points"].drop_nulls())
     assert high > max(*found.dimensions["hi_points"], *found.cells["diff_points"].drop_nulls())
 
 
 def test_no_text_overlaps_and_simulated_models_are_marked() -> None:
-    ax = result("effort").plot()
+    ax = drawn_once()
     assert overlaps(ax.figure) == []
     assert texts(ax, "simulated") == ["SIMULATED AGENTS"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import matplotlib
 import polars as pl
@@ -27,6 +28,12 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once(make):
+    """The figure, drawn once: these tests only look."""
+    return make("leaderboard").plot()
+
+
 def bars(ax) -> dict[str, float]:
     """Row -> length of its bar."""
     names = [t.get_text() for t in ax.get_yticklabels()]
@@ -36,7 +43,7 @@ def bars(ax) -> dict[str, float]:
 
 def test_every_row_has_a_bar_as_long_as_its_score_the_best_on_top() -> None:
     found = result("leaderboard")
-    ax = found.plot()
+    ax = drawn_once(result)
     assert list(bars(ax).values()) == found.table["score_pct"].to_list()
     assert ax.get_yticklabels()[0].get_text().startswith(found.table["model"][0])
     bottom, top = ax.get_ylim()
@@ -45,18 +52,18 @@ def test_every_row_has_a_bar_as_long_as_its_score_the_best_on_top() -> None:
 
 def test_intervals_end_where_those_of_the_table_end() -> None:
     found = result("leaderboard")
-    assert ends(found.plot(), "interval", 0) == [
+    assert ends(drawn_once(result), "interval", 0) == [
         pytest.approx(e) for e in found.table.select("lo_pct", "hi_pct").rows()
     ]
 
 
 def test_the_score_stands_beside_its_bar() -> None:
     found = result("leaderboard")
-    assert texts(found.plot(), "value") == [f"{v:.1f}" for v in found.table["score_pct"]]
+    assert texts(drawn_once(result), "value") == [f"{v:.1f}" for v in found.table["score_pct"]]
 
 
 def test_open_weights_are_hatched_and_have_a_sign_after_the_name() -> None:
-    ax = published("leaderboard").plot()
+    ax = drawn_once(published)
     hatched = {p.get_hatch() is not None for p in ax.patches if p.get_gid() == "bar"}
     assert hatched == {True, False}
     signs = {name: roster.OPEN_SIGN in name for name in bars(ax)}
@@ -69,7 +76,7 @@ def test_open_weights_are_hatched_and_have_a_sign_after_the_name() -> None:
 
 def test_bars_have_the_colours_of_families() -> None:
     found = published("leaderboard")
-    ax = found.plot()
+    ax = drawn_once(published)
     drawn = [to_hex(p.get_facecolor()) for p in ax.patches if p.get_gid() == "bar"]
     looks = roster.looks(found.table["model"])
     assert drawn == [looks[m].color for m in found.table["model"]]
@@ -82,12 +89,12 @@ def test_families_come_from_a_study_that_is_given() -> None:
 
 
 def test_simulated_data_are_marked_and_published_data_are_not() -> None:
-    assert texts(result("leaderboard").plot(), "simulated") == ["SIMULATED AGENTS"]
-    assert texts(published("leaderboard").plot(), "simulated") == []
+    assert texts(drawn_once(result), "simulated") == ["SIMULATED AGENTS"]
+    assert texts(drawn_once(published), "simulated") == []
 
 
 def test_the_small_print_holds_level_and_study() -> None:
-    text = result("leaderboard").plot().figure._supxlabel.get_text()
+    text = drawn_once(result).figure._supxlabel.get_text()
     assert "95% interval" in text
     assert "Study simulated_release" in text
 
@@ -106,7 +113,7 @@ def test_a_row_without_a_score_says_so_and_has_no_bar() -> None:
 
 @pytest.mark.parametrize("make", [result, published])
 def test_no_text_overlaps(make) -> None:
-    assert overlaps(make("leaderboard").plot().figure) == []
+    assert overlaps(drawn_once(make).figure) == []
 
 
 def test_it_draws_into_axes_that_are_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import matplotlib
 import numpy as np
@@ -25,6 +26,12 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once():
+    """The figure, drawn once: these tests only look."""
+    return result("noticed").plot(panel="models", scores=result("leaderboard"))
+
+
 def by_dimension() -> pl.DataFrame:
     rows = result("noticed").table.filter((pl.col("by") == "dimension") & pl.col("share_pct").is_not_null())
     return rows.sort("share_pct", descending=True)
@@ -40,7 +47,7 @@ def test_dimensions_stand_in_the_order_of_their_share_with_their_failed_runs() -
 
 def test_models_stand_at_their_default_score_and_share() -> None:
     found, board = result("noticed"), result("leaderboard")
-    ax = found.plot(panel="models", scores=board)
+    ax = drawn_once()
     shares = dict(found.table.filter(pl.col("by") == "model").select("name", "share_pct").rows())
     scores = dict(board.table.filter(pl.col("effort") == "default").select("model", "score_pct").rows())
     drawn = {(float(x.get_xdata()[0]), float(x.get_ydata()[0])) for x in ax.lines if x.get_gid() == "row"}
@@ -49,7 +56,7 @@ def test_models_stand_at_their_default_score_and_share() -> None:
 
 
 def test_the_trend_is_the_least_squares_line() -> None:
-    ax = result("noticed").plot(panel="models", scores=result("leaderboard"))
+    ax = drawn_once()
     points = np.array([(x.get_xdata()[0], x.get_ydata()[0]) for x in ax.lines if x.get_gid() == "row"], float)
     (line,) = [x for x in ax.lines if x.get_gid() == "trend"]
     design = np.column_stack([np.ones(len(points)), points[:, 0]])
@@ -59,7 +66,7 @@ def test_the_trend_is_the_least_squares_line() -> None:
 
 def test_the_corner_holds_the_results_correlation() -> None:
     r = result("noticed").correlations.filter(pl.col("dimension").is_null())["r"][0]
-    ax = result("noticed").plot(panel="models", scores=result("leaderboard"))
+    ax = drawn_once()
     assert texts(ax, "corner") == [f"r = {r:.2f}".replace("-", "\N{MINUS SIGN}")]
 
 

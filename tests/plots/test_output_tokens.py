@@ -34,6 +34,12 @@ def draw(**options):
     return plots.output_tokens(result("leaderboard"), tokens=tokens(), **options)
 
 
+@cache
+def drawn_once():
+    """The figure, drawn once: these tests only look."""
+    return draw()
+
+
 def wanted() -> dict[tuple[str, str], tuple[float, float]]:
     x = {(m, e): v for m, e, v in tokens().select("model", "effort", "tokens_out").rows()}
     return {
@@ -42,26 +48,26 @@ def wanted() -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def test_every_row_stands_at_its_tokens_and_score_on_a_logarithmic_axis() -> None:
-    ax = draw()
+    ax = drawn_once()
     drawn = {(float(x.get_xdata()[0]), float(x.get_ydata()[0])) for x in ax.lines if x.get_gid() == "row"}
     assert drawn == set(wanted().values())
     assert ax.get_xscale() == "log"
 
 
 def test_arrows_lead_from_the_default_to_the_high_effort_of_each_model() -> None:
-    arrows = {(t.xyann, t.xy) for t in draw().texts if t.get_gid() == "arrow"}
+    arrows = {(t.xyann, t.xy) for t in drawn_once().texts if t.get_gid() == "arrow"}
     high = [m for m, e in wanted() if e == "high"]
     assert arrows == {(wanted()[m, "default"], wanted()[m, "high"]) for m in high}
     assert len(arrows) == 6
 
 
 def test_high_effort_has_a_ring() -> None:
-    rings = {(float(x.get_xdata()[0]), float(x.get_ydata()[0])) for x in draw().lines if x.get_gid() == "ring"}
+    rings = {(float(x.get_xdata()[0]), float(x.get_ydata()[0])) for x in drawn_once().lines if x.get_gid() == "ring"}
     assert rings == {at for (_, effort), at in wanted().items() if effort == "high"}
 
 
 def test_the_corner_holds_the_correlation_of_the_effort_result() -> None:
-    assert texts(draw(), "corner") == []
+    assert texts(drawn_once(), "corner") == []
     r = result("effort").output_length["r"][0]
     (corner,) = texts(draw(effort=result("effort")), "corner")
     assert corner == f"r = {r:.2f} over 18 default rows".replace("-", "\N{MINUS SIGN}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from dataclasses import replace
 
 import matplotlib
@@ -25,6 +26,12 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once():
+    """The figure, drawn once: these tests only look."""
+    return result("pareto").plot()
+
+
 def at(ax, gid: str) -> set[tuple[float, float]]:
     return {
         (float(x), float(y))
@@ -36,14 +43,14 @@ def at(ax, gid: str) -> set[tuple[float, float]]:
 
 def test_every_row_stands_at_its_cost_and_score_on_a_logarithmic_axis() -> None:
     found = result("pareto")
-    ax = found.plot()
+    ax = drawn_once()
     assert at(ax, "row") == set(found.table.select("cost_usd", "score_pct").rows())
     assert ax.get_xscale() == "log"
 
 
 def test_the_dashed_line_joins_the_rows_that_no_cheaper_row_beats() -> None:
     found = result("pareto")
-    (line,) = [x for x in found.plot().lines if x.get_gid() == "frontier"]
+    (line,) = [x for x in drawn_once().lines if x.get_gid() == "frontier"]
     front = found.table.filter("on_frontier")
     assert list(line.get_xdata()) == front["cost_usd"].to_list()
     assert list(line.get_ydata()) == front["score_pct"].to_list()
@@ -53,19 +60,19 @@ def test_the_dashed_line_joins_the_rows_that_no_cheaper_row_beats() -> None:
 def test_a_ring_marks_high_effort_and_nothing_else() -> None:
     found = result("pareto")
     high = found.table.filter(pl.col("effort") == "high")
-    assert at(found.plot(), "ring") == set(high.select("cost_usd", "score_pct").rows())
+    assert at(drawn_once(), "ring") == set(high.select("cost_usd", "score_pct").rows())
 
 
 def test_names_on_the_frontier_are_bold() -> None:
     found = result("pareto")
-    names = {t.get_text(): t.get_fontweight() == "bold" for t in found.plot().texts if t.get_gid() == "label"}
+    names = {t.get_text(): t.get_fontweight() == "bold" for t in drawn_once().texts if t.get_gid() == "label"}
     rows = [row.removesuffix(" · default") for row in found.table["row"]]
     assert names == dict(zip(rows, found.table["on_frontier"], strict=True))
 
 
 def test_open_weights_are_diamonds() -> None:
     found = result("pareto")
-    ax = found.plot()
+    ax = drawn_once()
     diamonds = {float(x.get_xdata()[0]) for x in ax.lines if x.get_gid() == "row" and x.get_marker() == "D"}
     assert diamonds == set(found.table.filter(pl.col("model").str.starts_with("sim:O"))["cost_usd"])
 
@@ -81,7 +88,7 @@ def test_rows_without_a_known_cost_are_named_below() -> None:
 
 
 def test_simulated_data_are_marked() -> None:
-    assert texts(result("pareto").plot(), "simulated") == ["SIMULATED AGENTS"]
+    assert texts(drawn_once(), "simulated") == ["SIMULATED AGENTS"]
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

@@ -41,12 +41,18 @@ def found() -> People:
     return cilab.people(release(), published_table("people"), _TASKS)
 
 
+@cache
+def drawn_once():
+    """The figure, drawn once: these tests only look."""
+    return found().plot()
+
+
 def bars(ax) -> dict[str, list[float]]:
     return {c.get_label(): [p.get_width() for p in c] for c in ax.containers if isinstance(c, BarContainer)}
 
 
 def test_people_and_groups_of_models_have_a_bar_per_task() -> None:
-    drawn = bars(found().plot())
+    drawn = bars(drawn_once())
     assert list(drawn) == ["People", "Frontier models", "Other closed models", "Open-weight models"]
     assert drawn["People"] == [93.0, 79.0, 7.7]  # as the source studies report
     table = found().table.filter((pl.col("group") == "frontier") & pl.col("people_pct").is_not_null())
@@ -54,7 +60,7 @@ def test_people_and_groups_of_models_have_a_bar_per_task() -> None:
 
 
 def test_the_task_with_the_most_capable_people_is_on_top() -> None:
-    ax = found().plot()
+    ax = drawn_once()
     labels = [t.get_text() for t in ax.get_yticklabels()]
     assert labels[0].startswith("Car crash\n(baseline, n unknown)")
     assert labels[-1].endswith("(test, n = 13)")
@@ -63,7 +69,7 @@ def test_the_task_with_the_most_capable_people_is_on_top() -> None:
 
 
 def test_people_of_known_number_have_their_interval_and_models_their_range() -> None:
-    ax = found().plot()
+    ax = drawn_once()
     spans = [tuple(map(float, p.vertices[:, 0])) for c in ax.collections for p in c.get_paths() if len(p.vertices) == 2]
     people = found().table.filter((pl.col("group") == "all") & pl.col("people_lo_pct").is_not_null())
     for lo, hi in people.select("people_lo_pct", "people_hi_pct").rows():
@@ -74,7 +80,7 @@ def test_people_of_known_number_have_their_interval_and_models_their_range() -> 
 
 
 def test_tasks_without_people_or_runs_are_named_below() -> None:
-    text = found().plot().figure._supxlabel.get_text().replace("\n", " ")
+    text = drawn_once().figure._supxlabel.get_text().replace("\n", " ")
     assert "Not shown" in text
     assert "opioid allergy" in text
     assert "tamponade" in text
@@ -87,7 +93,7 @@ def test_without_groups_all_models_stand_beside_people() -> None:
 
 
 def test_no_text_overlaps_and_simulated_models_are_marked() -> None:
-    ax = found().plot()
+    ax = drawn_once()
     assert overlaps(ax.figure) == []
     assert texts(ax, "simulated") == ["SIMULATED AGENTS"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from dataclasses import replace
 
 import matplotlib
@@ -26,8 +27,14 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once(panel: str | None = None):
+    """The figure or a panel, drawn once: these tests only look."""
+    return result("sources").plot(panel=panel)
+
+
 def test_rows_stand_at_both_of_their_scores() -> None:
-    ax = result("sources").plot(panel="rows")
+    ax = drawn_once("rows")
     drawn = {
         (float(x), float(y))
         for line in ax.lines
@@ -39,7 +46,7 @@ def test_rows_stand_at_both_of_their_scores() -> None:
 
 
 def test_bars_are_means_by_source_the_hardest_on_top() -> None:
-    ax = result("sources").plot(panel="families")
+    ax = drawn_once("families")
     table = result("sources").table
     names = [t.get_text() for t in ax.get_yticklabels()]
     drawn = {names[round(p.get_y() + p.get_height() / 2)]: p.get_width() for c in bars(ax).values() for p in c}
@@ -59,7 +66,7 @@ def bars(ax) -> dict[str, BarContainer]:
 
 
 def test_real_world_records_and_benchmarks_differ_in_colour_and_hatch() -> None:
-    found = bars(result("sources").plot(panel="families"))
+    found = bars(drawn_once("families"))
     table = result("sources").table
     assert len(found["Real world"]) == int(table["real_world"].sum())
     assert {p.get_hatch() for p in found["Real world"]} == {None}
@@ -67,7 +74,7 @@ def test_real_world_records_and_benchmarks_differ_in_colour_and_hatch() -> None:
 
 
 def test_diamonds_are_frontier_models() -> None:
-    ax = result("sources").plot(panel="families")
+    ax = drawn_once("families")
     (line,) = [x for x in ax.lines if x.get_label() == "Frontier"]
     assert list(line.get_xdata()) == result("sources").table["frontier_pct"].to_list()
     table = result("sources").table.with_columns(frontier_pct=pl.lit(None, dtype=pl.Float64))
@@ -76,13 +83,13 @@ def test_diamonds_are_frontier_models() -> None:
 
 
 def test_the_corner_holds_the_summary() -> None:
-    (corner,) = texts(result("sources").plot(panel="rows"), "corner")
+    (corner,) = texts(drawn_once("rows"), "corner")
     assert corner.startswith(f"r = {result('sources').value('pearson_r'):.2f}")
     assert f"gap = {result('sources').value('benchmark_harder_points'):.1f}" in corner
 
 
 def test_no_text_overlaps_and_simulated_rows_are_marked() -> None:
-    fig = result("sources").plot()
+    fig = drawn_once()
     assert overlaps(fig) == []
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == ["SIMULATED AGENTS"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from dataclasses import replace
 
 import matplotlib
@@ -25,6 +26,12 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
+@cache
+def drawn_once(panel: str | None = None):
+    """The figure or a panel, drawn once: these tests only look."""
+    return result("validity").plot(panel=panel)
+
+
 def points(ax) -> dict[str, set[tuple[float, float]]]:
     return {
         line.get_label(): set(zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True))
@@ -34,12 +41,12 @@ def points(ax) -> dict[str, set[tuple[float, float]]]:
 
 
 def test_the_figure_has_three_panels() -> None:
-    titles = [ax.get_title(loc="left") for ax in result("validity").plot().axes]
+    titles = [ax.get_title(loc="left") for ax in drawn_once().axes]
     assert titles == ["(a) Held-out tasks", "(b) Test seeds", "(c) Head to head"]
 
 
 def test_held_out_scores_stand_against_public_ones_open_weights_apart() -> None:
-    drawn = points(result("validity").plot(panel="held_out"))
+    drawn = points(drawn_once("held_out"))
     table = result("validity").held_out.drop_nulls()
     is_open = pl.col("row").str.starts_with("sim:O")
     assert drawn["Open weights"] == set(table.filter(is_open).select("public_pct", "held_out_pct").rows())
@@ -47,14 +54,14 @@ def test_held_out_scores_stand_against_public_ones_open_weights_apart() -> None:
 
 
 def test_each_two_seeds_are_a_series() -> None:
-    drawn = points(result("validity").plot(panel="seeds"))
+    drawn = points(drawn_once("seeds"))
     assert list(drawn) == ["0, 1", "0, 2", "1, 2"]
     wide = result("validity").seeds.pivot("seed", index="row", values="score_pct")
     assert drawn["0, 2"] == set(wide.select("0", "2").rows())
 
 
 def test_pairs_that_the_higher_ranked_row_wins_are_apart_from_others_and_counted() -> None:
-    drawn = points(result("validity").plot(panel="head_to_head"))
+    drawn = points(drawn_once("head_to_head"))
     pairs = result("validity").pairs
     won = int(pairs["wins"].fill_null(False).sum())
     assert list(drawn) == [f"higher ranked wins ({won})", f"does not ({pairs.height - won})"]
@@ -65,7 +72,7 @@ def test_pairs_that_the_higher_ranked_row_wins_are_apart_from_others_and_counted
 
 @pytest.mark.parametrize("panel", ["held_out", "seeds", "head_to_head"])
 def test_both_axes_have_one_scale_and_the_line_of_equal_scores(panel: str) -> None:
-    ax = result("validity").plot(panel=panel)
+    ax = drawn_once(panel)
     assert ax.get_xlim() == ax.get_ylim()
     (line,) = [x for x in ax.lines if x.get_gid() == "equal"]
     assert list(line.get_xdata()) == list(line.get_ydata())
@@ -73,13 +80,13 @@ def test_both_axes_have_one_scale_and_the_line_of_equal_scores(panel: str) -> No
 
 def test_corners_hold_the_results_values() -> None:
     found = result("validity")
-    corner = texts(found.plot(panel="held_out"), "corner")[0]
+    corner = texts(drawn_once("held_out"), "corner")[0]
     assert corner.startswith(f"τ = {found.value('kendall_tau_b'):.2f}")
     assert corner.endswith(f"mean gap {found.value('mean_absolute_difference'):.1f}")
 
 
 def test_halvings_are_all_in_the_histogram() -> None:
-    ax = result("validity").plot(panel="split_half")
+    ax = drawn_once("split_half")
     assert sum(p.get_height() for p in ax.patches) == result("validity").halves["r"].drop_nulls().len()
     (line,) = [x for x in ax.lines if x.get_gid() == "mean"]
     assert line.get_xdata()[0] == result("validity").value("half_pearson_r")
@@ -92,7 +99,7 @@ def test_a_check_that_the_data_do_not_permit_has_no_panel() -> None:
 
 
 def test_no_text_overlaps_and_simulated_rows_are_marked() -> None:
-    fig = result("validity").plot()
+    fig = drawn_once()
     assert overlaps(fig) == []
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == ["SIMULATED AGENTS"]
 

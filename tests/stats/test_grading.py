@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 import cilab
-from cilab.datasets.simulated_mazes import simulated_mazes
+from cilab.datasets.sim_mazes import simulated_mazes
 from cilab.errors import TableError
 from cilab.stats import agreement
 from cilab.stats.grading import GradingResult, grader_agreement
