@@ -4,7 +4,7 @@
   against the promise of 3 seconds.
 - Engine `nuts` against a PyMC model as one writes it down (`plain_model`) under `pm.sample`'s own sampler and defaults.
   Both have the same data, priors and quantities. The plain model is helped where honesty permits: it has one term per
-  cell instead of one per run, and its effects are centred, which so much data favours.
+  cell instead of one per run, and its effects are centred, as suits so much data.
 
 What counts for `nuts` is the least bulk effective number of draws of any row's adjusted score, per second of sampling,
 tuning included. A run counts only if R-hat of every adjusted score is below 1.01. Compilation is listed apart and not

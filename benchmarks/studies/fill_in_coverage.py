@@ -5,8 +5,8 @@ Each data set has new tasks and new runs from the model behind `cilab.datasets.s
 alone, halves in conflict. The truth of a row is its expected score over all new tasks, solved alone or not. That model
 is not the fill-in's own: it has effects of cells, unequal spreads, and a gate that goes with difficulty.
 
-`cilab.fill_in` is called as a user does, with one difference: widths by empirical Bayes in place of cross-validation,
-which takes three times as long and finds much the same. Writes a JSON file, every 50 data sets anew:
+`cilab.fill_in` is called as a user does, with one difference: widths by empirical Bayes, found anew in every data set,
+in place of cross-validation, which takes longer. Writes a JSON file, every 50 data sets anew:
 
     python benchmarks/studies/fill_in_coverage.py [--data-sets 1000] [--resamples 1000] [--out FILE]
 

@@ -169,7 +169,7 @@ def _head_html(event: Mapping[str, Any], meta: str) -> str:
 
 
 def _content_html(event: Mapping[str, Any]) -> str:
-    text = event["content"]
+    text = words.content(event)
     if not text or not text.strip():
         return '<div class="txt dim">(no text)</div>'
     if event["seat_kind"] in TASK_KINDS and len(text) > TASK_FOLD_CHARS:

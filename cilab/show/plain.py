@@ -69,7 +69,7 @@ def _content_lines(
     event: Mapping[str, Any], results: Sequence[Mapping[str, Any]], width: int, *, is_whole: bool
 ) -> Iterator[str]:
     """What an event says; people who judge it (`is_whole`) get all of it, others the beginning of what is long."""
-    text = event["content"]
+    text = words.content(event)
     if event["kind"] not in ("tool_call", "tool_result"):
         most = TASK_FOLD_CHARS if event["seat_kind"] in TASK_KINDS else FOLD_CHARS
         said = text if is_whole else _short(text or "", most, FOLD_LINES)

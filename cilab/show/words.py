@@ -178,6 +178,20 @@ def marks(label: Mapping[str, Any]) -> list[str]:
     return [word for word, flag in (("gives way", "gives_way"), ("noticed", "noticed")) if label[flag]]
 
 
+def content(event: Mapping[str, Any]) -> str | None:
+    """The text of an event; a step of the script, which is stored as JSON, in words."""
+    text: str | None = event["content"]
+    if event["seat"] != "script" or event["seat_kind"] != "environment" or not text:
+        return text
+    try:
+        step = json.loads(text)
+        votes = ", ".join(f"{rater} {label}" for rater, label in step["votes"].items())
+        held = "; one judge is not two, so it is held back" if step["held_back"] else ""
+        return f"{step['from']} → {step['to']}, on {step['label']} ({votes}{held})"
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return text
+
+
 def pretty_json(text: str | None) -> str:
     """JSON over several lines; what is no JSON stays as the model sent it."""
     if text is None:

@@ -35,7 +35,7 @@ def texts(ax: Axes, gid: str) -> list[str]:
 def overlaps(fig: Figure) -> list[tuple[str, str]]:
     """Texts of a figure that lie on each other, and texts that leave the figure (paired with `outside`)."""
     fig.draw_without_rendering()
-    renderer = fig.canvas.get_renderer()
+    renderer = fig._get_renderer()  # a closed figure has no canvas to ask
     boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in _visible(fig)]
     found = [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if _touch(one, two)]
     page = fig.bbox

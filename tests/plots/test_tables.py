@@ -191,7 +191,12 @@ def test_conflicts_have_endings_and_joint_points() -> None:
     wanted = result("conflict").table
     for name, of in (("Best deal", "best_pct"), ("Gave in", "gave_in_pct"), ("Joint points", "joint_pct")):
         assert [line[name] for line in lines] == [one(v) for v in wanted[of]]
-    assert "Joint points" not in read(tables.conflict(published("conflict")))[0][0]
+    assert list(read(tables.conflict(published("conflict")))[0][0]) == [
+        "Model",
+        "Conflict",
+        "Best deal",
+        "Any other ending",
+    ]
 
 
 def test_people_stand_beside_the_groups_of_models() -> None:
