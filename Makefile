@@ -7,10 +7,12 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help setup quickstart test lint lock bench clean
+.PHONY: help setup quickstart report docs test lint lock bench clean
 
 help:
-	@echo "make quickstart   a small study, played, scored and reported (sets everything up first)"
+	@echo "make quickstart   both benchmarks, played small, scored and reported (sets everything up first)"
+	@echo "make report       every report, on the simulated data sets, in reports/index.html"
+	@echo "make docs         guides and API reference, in build/docs/index.html"
 	@echo "make test         the tests (sets everything up first)"
 	@echo "make setup        only the environment in $(VENV)"
 	@echo "make lint         ruff, format check"
@@ -35,6 +37,12 @@ $(STAMP): requirements.lock pyproject.toml
 
 quickstart: setup
 	@$(BIN)/cilab quickstart
+
+report: setup
+	@$(BIN)/cilab report all
+
+docs: setup
+	@$(BIN)/python docs/build_reference.py build/docs
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests

@@ -297,7 +297,11 @@ def sample(
         drawn = samples.sample_messages(study, n or 40, seed=seed)
     else:
         drawn = samples.sample_runs(study, n or 20, seed=seed)
-    labels = {"*": _named(choice)} if choice else None
+    labels: Any = {"*": _named(choice)} if choice else None
+    if labels is None and what == "messages":
+        from cilab.relabelling import label_choices
+
+        labels = label_choices(study, drawn.table["run_id"].to_list())
     form = samples.write_form(drawn, out, raters=rater or ("person:1",), choices=labels, study_path=data.resolve())
     for path in (*form.csv, *form.notebooks, *([form.key] if form.key else [])):
         print(path)
@@ -534,14 +538,14 @@ def _named(texts: list[str]) -> dict[str, str]:
 
 
 def _params(pairs: list[str]) -> dict[str, Any]:
-    import yaml
+    from cilab.inputs import read_yaml
 
     out = {}
     for pair in pairs:
         key, found, value = pair.partition("=")
         if not found:
-            raise CilabError(f"-p {pair}: write key=value")
-        out[key.strip()] = yaml.safe_load(value)
+            raise CilabError(f"{pair}: write key=value")
+        out[key.strip()] = read_yaml(value, pair, CilabError)
     return out
 
 

@@ -203,6 +203,8 @@ class SecondLook:
             if value < 1:
                 raise StudyError(f"{option} {value}: must be at least 1.")
         self.opened = store.open_study(data, registry.models)
+        if budget_usd is not None and not 0 < budget_usd < math.inf:
+            raise StudyError(f"--budget {budget_usd:g}: must be a number above 0.")
         self._data, self._budget = Path(data), budget_usd
         self._file = load_study(study) if study is not None else None
         self._model = None if name == RULES else resolver(self._file, {})(name)

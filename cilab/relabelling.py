@@ -6,9 +6,10 @@ judge's name, so that agreement and leniency can be asked of them (collaborative
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +74,34 @@ def relabel(
                 yield _job(prompts, run, judge, number)
 
     return again.drive(jobs, show_progress)
+
+
+def label_choices(study: Any, run_ids: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The labels that the judges of some runs could choose from: task id -> label -> definition, for people's forms.
+
+    Parameters
+    ----------
+    study : an opened study.
+    run_ids : the runs; those without judged messages give nothing.
+    """
+    mine = pl.col("run_id").is_in(list(run_ids))
+    asked = (pl.col("purpose") == "judge") & (pl.col("seat") == "referee")
+    calls = study.table("calls").filter(mine, asked).select("run_id", "index", "wire_json").collect()
+    tasks = dict(study.runs.filter(mine).select("run_id", "task_id").collect().iter_rows())
+    found: dict[str, dict[str, str]] = {}
+    for (run_id,), rows in calls.sort("index").partition_by("run_id", as_dict=True).items():
+        task_id = tasks[str(run_id)]
+        wire = rows["wire_json"][0]
+        if task_id not in found and wire is not None:
+            found[task_id] = _labels_in(json.loads(wire)["messages"][0]["content"])
+    return found
+
+
+def _labels_in(prompt: str) -> dict[str, str]:
+    """Label -> definition of a judge's prompt."""
+    listed = prompt.rpartition("The labels:\n")[2].partition("\n\n")[0]
+    rows = re.findall(r"^- (\w[\w-]*): (.*(?:\n(?!- ).*)*)", listed, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in rows}
 
 
 def _job(prompts: _Prompts, run: Mapping[str, Any], judge: str, number: int) -> Job:
@@ -159,8 +188,7 @@ def _wires(calls: pl.DataFrame, run_id: str) -> Iterator[list[Message]]:
 
 
 def _asked(index: int, prompt: str) -> Asked:
-    listed = prompt.rpartition("The labels:\n")[2].partition("\n\n")[0]
-    labels = tuple(re.findall(r"^- (\w[\w-]*):", listed, flags=re.MULTILINE))
+    labels = tuple(_labels_in(prompt))
     if not labels:
         raise CilabError(f"the referee's prompt on message {index} names no labels; it cannot be asked again")
     return Asked(index, prompt, labels)

@@ -340,7 +340,7 @@ def render(
         be written, a cell that failed (the notebook up to there is kept as `<name>.failed.ipynb`), a timeout.
     """
     report = find_report(name)
-    out_dir, figures_dir = _folder(out), _folder(figures)
+    out_dir, figures_dir = Path(out).expanduser(), Path(figures).expanduser()
     asked = {key: normalise(key, value, out_dir) for key, value in (params or {}).items()}
     if data is not None:
         if "data" in asked:
@@ -351,6 +351,7 @@ def render(
     if "figures_dir" in known:
         asked.setdefault("figures_dir", _portable(figures_dir, out_dir))
     began = time.monotonic()
+    _folder(out_dir), _folder(figures_dir)
     try:
         nb, failure = _execute(report, asked, out_dir, progress, start_timeout_s, cell_timeout_s)
         records, warnings = _clean(nb)

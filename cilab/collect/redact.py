@@ -1,7 +1,7 @@
 """Takes keys out of texts. Every error text passes through here before it reaches anyone or any file.
 
 `redact` takes out what is known and what looks like a key, and is for texts about what went wrong. What must otherwise
-stay as it is (a model's words, a study file, a notebook) passes `hide_values` or `hide_credentials`: they guess nothing.
+stay as it is (a model's words, a study file, a notebook) passes `hide_values` or `hide_credentials`, which do not guess.
 May import nothing of the package. Never logs and never stores a key.
 """
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.errors import StoreError
+from cilab.errors import StoreError, nearest
 from cilab.store.parts import RUN_TABLES, collect, scan
 from cilab.tables import empty, valid_text
 
@@ -30,6 +30,7 @@ _PLAIN = {
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "VARCHAR[]"),
     *("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
 }
+_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _EXPLAIN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain(?:\s+analyze)?\s*(?:\([^)]*\))?", re.DOTALL | re.I)
 
 
@@ -165,6 +166,8 @@ def _is_read(db: Any, query: str) -> bool:
 def _reason(e: Exception) -> str:
     """DuckDB's first line, with its hint where the second line is one."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()] or [type(e).__name__]
+    if missing := _NO_TABLE.search(lines[0]):  # DuckDB knows the tables that were named rightly only
+        return f"there is no table {missing[1]}.{nearest(missing[1].lower(), (*RUN_TABLES, 'models'))}"
     hints = [line for line in lines[1:2] if line.startswith(("Did you mean", "Candidate bindings"))]
     return " ".join([lines[0], *hints])[:300]
 

@@ -122,6 +122,16 @@ def test_a_sample_takes_so_many_runs_of_each_row(home, data):
     assert runs["model"].value_counts().sort("model").rows() == [("sim/team-F1", 2), ("sim/team-O7", 2)]
 
 
+def test_people_choose_from_the_labels_that_the_judges_had(data):
+    from cilab.relabelling import label_choices
+    from cilab.teamwork.task import dimension_labels
+
+    study = cilab.open(data)
+    found = label_choices(study, study.runs.select("run_id").collect()["run_id"].to_list())
+    wanted = {name: label.text for name, label in dimension_labels("resisting_unsafe_pressure").items()}
+    assert found and all(labels == wanted for labels in found.values())
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -58,6 +58,11 @@ def build(df: pl.DataFrame, column: Column, ours: OurColumn) -> Cells:
     if column.hash is not None:
         return Cells(hashes(df.select(column.hash)).alias(ours.name))
     source = df[column.from_].alias(ours.name)
+    if source.dtype.is_nested() and not isinstance(ours.dtype, pl.List) and (ours.required or ours.dtype != pl.String):
+        whole = "lists" if isinstance(source.dtype, pl.List | pl.Array) else "records"
+        unread = source.is_not_null()
+        empty = pl.Series(ours.name, [None], dtype=ours.dtype).new_from_index(0, df.height)
+        return Cells(empty, bad={f"holds {whole}, not single values": unread})
     cells = Cells(source)
     is_id = ours.required and ours.dtype == pl.String
     if column.values or column.null_if or is_id or ours.dtype == pl.String or isinstance(ours.dtype, pl.List):

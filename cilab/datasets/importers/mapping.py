@@ -28,11 +28,12 @@ from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cilab import tables as our
 from cilab.datasets.importers.report import ImportFailed
 from cilab.errors import nearest
+from cilab.inputs import checked
 
 MAPPINGS = Path(__file__).parent / "mappings"
 
@@ -211,12 +212,11 @@ def parse(raw: Mapping[str, Any], where: str) -> MappingFile:
     if "tables" not in raw:
         top = {k: raw[k] for k in ("name", "about", "source") if k in raw}
         raw = top | {"tables": [{"into": "runs"} | {k: v for k, v in raw.items() if k not in top}]}
-    try:
-        return MappingFile.model_validate(raw)
-    except ValidationError as e:
-        first = e.errors()[0]
-        at = ".".join(str(part) for part in first["loc"])
-        raise ImportFailed(f"{where}: {at}: {first['msg'].removeprefix('Value error, ')}") from None
+        try:
+            return checked(MappingFile, raw, where, "", ImportFailed)
+        except ImportFailed as e:
+            raise ImportFailed(str(e).replace("tables[0].", "", 1)) from None  # no `tables` stands in the file
+    return checked(MappingFile, raw, where, "", ImportFailed)
 
 
 def shipped_mappings() -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,10 +190,7 @@ def _read_json(path: Path, one_value: bool, tally: Tally) -> pl.DataFrame:
 def _json_rows(path: Path, one_value: bool, tally: Tally) -> Iterator[Mapping[str, Any]]:
     text = _text(path, tally)
     if one_value:
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError as e:
-            raise ImportFailed(f"{path}: line {e.lineno} is no JSON ({e.msg}). Is the file cut off?") from None
+        value = _parsed(text, lambda why, line: f"{path}: line {line} is no JSON ({why}). Is the file cut off?")
         values = value if isinstance(value, list) else [value]
         lines = enumerate(values, 1)
     else:
@@ -205,12 +202,21 @@ def _json_rows(path: Path, one_value: bool, tally: Tally) -> Iterator[Mapping[st
 
 
 def _json_line(path: Path, number: int, line: str) -> Any:
+    return _parsed(
+        line, lambda why, _: f"{path}: line {number} is no JSON ({why}): {short(line)!r}. Is the file cut off?"
+    )
+
+
+def _parsed(text: str, told: Callable[[str, int], str]) -> Any:
+    """JSON as plain values; `told` makes the error out of a reason and a line."""
     try:
-        return json.loads(line)
+        return json.loads(text)
     except json.JSONDecodeError as e:
-        raise ImportFailed(
-            f"{path}: line {number} is no JSON ({e.msg}): {short(line)!r}. Is the file cut off?"
-        ) from None
+        raise ImportFailed(told(e.msg, e.lineno)) from None
+    except RecursionError:
+        raise ImportFailed(told("nested too deeply", 1)) from None
+    except ValueError as e:  # a number with thousands of digits
+        raise ImportFailed(told(str(e), 1)) from None
 
 
 def _kind(value: Any) -> str | None:
