@@ -15,7 +15,6 @@ Times are CPU seconds of this process, one thread for everybody, the best of sev
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -26,6 +25,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POL
     os.environ.setdefault(_name, "1")
 
 import numpy as np  # noqa: E402
+from lines import line, show  # noqa: E402
 
 ROWS, DIMENSIONS, PER_DIMENSION = 24, 8, 30
 TASKS = DIMENSIONS * PER_DIMENSION
@@ -141,14 +141,16 @@ def measure(resamples: int, pandas_resamples: int, rounds: int) -> list[dict[str
         ("floor, every task solved", whole, low, "ours over the floor"),
     ]
     return [
-        {
-            "name": name,
-            "ours": 1000 * mine,
-            "peer": 1000 * peer,
-            "ratio": mine / peer if name.startswith("floor") else peer / mine,
-            "unit": "ms of CPU",
-            "note": note,
-        }
+        line(
+            name,
+            1000 * mine,
+            "ms of CPU",
+            peer=1000 * peer,
+            ratio=mine / peer if name.startswith("floor") else peer / mine,
+            least=AT_LEAST.get(name),
+            most=AT_MOST.get(name),
+            note=note,
+        )
         for name, mine, peer, note in lines
     ]
 
@@ -161,17 +163,7 @@ def main() -> int:
     parser.add_argument("--pandas-resamples", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
-    lines = measure(given.resamples, given.pandas_resamples, given.rounds)
-    if given.json:
-        for line in lines:
-            print(json.dumps(line))
-    else:
-        print(f"{'against':<26}{'ours':>10}{'peer':>12}{'ratio':>10}  note")
-        for line in lines:
-            print(f"{line['name']:<26}{line['ours']:>10.1f}{line['peer']:>12.1f}{line['ratio']:>10.1f}  {line['note']}")
-        print("milliseconds of CPU, one thread")
-    kept = all(x["ratio"] >= AT_LEAST.get(x["name"], 0) and x["ratio"] <= AT_MOST.get(x["name"], np.inf) for x in lines)
-    return 0 if kept else 1
+    return show(measure(given.resamples, given.pandas_resamples, given.rounds), given.json)
 
 
 if __name__ == "__main__":

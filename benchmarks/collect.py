@@ -3,8 +3,8 @@
 500 rollouts of 4 turns with messages of about 500 characters, everything journalled and in Parquet.
 The peer is inspect_ai with its mock model and its log on, in the same run, when it is installed:
 
-    pip install inspect_ai
-    python benchmarks/collect.py [--json] [--rollouts 500] [--growth]
+    pip install inspect_ai        (it is not in requirements.lock; or into another environment, see --peer-python)
+    python benchmarks/collect.py [--json] [--rollouts 500] [--growth] [--peer-python PYTHON]
 
 Every measurement runs in a process of its own; CPU seconds are user + system of that process and its
 children, as the operating system counts them, imports left out on both sides.
@@ -24,7 +24,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lines import line, show
+
 TURNS = 4
+#: Promised: rollouts per CPU-second of inspect_ai, bytes of disk a rollout, growth of memory over forty times as many.
+LEAST_TIMES, MOST_BYTES, MOST_GROWTH = 4.5, 3000, 1.5
 _WORDS = tuple(
     """
     able about above across act after again agree air all along also always amount and angle answer any apple
@@ -182,9 +186,9 @@ def measure_inspect(rollouts: int) -> dict[str, float]:
     }
 
 
-def in_process(which: str, rollouts: int) -> dict[str, float] | None:
+def in_process(which: str, rollouts: int, python: str = sys.executable) -> dict[str, float] | None:
     """A measurement in a process of its own; None when the peer is not installed."""
-    command = [sys.executable, __file__, "--measure", which, "--rollouts", str(rollouts)]
+    command = [python, __file__, "--measure", which, "--rollouts", str(rollouts)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 3:
         return None
@@ -193,22 +197,37 @@ def in_process(which: str, rollouts: int) -> dict[str, float] | None:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def report(rows: list[dict[str, Any]], as_json: bool) -> None:
-    """A table, or one JSON object a line."""
-    for row in rows:
-        if as_json:
-            print(json.dumps(row))
-        else:
-            peer = "not installed" if row["peer"] is None else f"{row['peer']:10.4g}"
-            ratio = "" if row["ratio"] is None else f"{row['ratio']:8.2f}"
-            print(f"{row['name']:<34} {row['ours']:10.4g}  {peer:>13}  {ratio:>8}  {row['unit']}")
+def compared(n: int, python: str) -> list[dict[str, Any]]:
+    """Rollouts per CPU-second, disk and memory, against inspect_ai where it is."""
+    ours, peer = in_process("ours", n), in_process("inspect", n, python)
+    assert ours is not None
+    missing = "" if peer else "inspect_ai is not installed: no peer"
+
+    def of(what: Any) -> dict[str, Any]:
+        return {"ours": what(ours), "peer": what(peer) if peer else None}
+
+    return [
+        line("rollouts per CPU-second", **of(lambda m: n / m["cpu_s"]), unit="1/s", least=LEAST_TIMES, note=missing),
+        line("disk per rollout", **of(lambda m: m["bytes"] / n), unit="bytes", most=MOST_BYTES, of="ours"),
+        line("peak memory", **of(lambda m: m["peak_mb"]), unit="MB"),
+    ]
+
+
+def growth(n: int) -> dict[str, Any]:
+    """Peak memory at forty times as many rollouts; the peer is the smaller study."""
+    small, large = in_process("ours", n), in_process("ours", 40 * n)
+    assert small is not None and large is not None
+    name = f"peak memory at {40 * n} over {n} rollouts"
+    return line(name, large["peak_mb"], "MB", peer=small["peak_mb"], most=MOST_GROWTH)
 
 
 def main() -> int:
+    """Measure and print; exit code 1 where a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rollouts", type=int, default=500)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--growth", action="store_true", help="also 20,000 rollouts, for memory (about 3 minutes)")
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python that has inspect_ai, if another one")
     parser.add_argument("--measure", choices=["ours", "inspect"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure == "ours":
@@ -221,36 +240,8 @@ def main() -> int:
             return 3
         print(json.dumps(measure_inspect(args.rollouts)))
         return 0
-    n = args.rollouts
-    ours, peer = in_process("ours", n), in_process("inspect", n)
-    assert ours is not None
-
-    def row(name: str, unit: str, of: Any) -> dict[str, Any]:
-        mine, theirs = of(ours), of(peer) if peer else None
-        return {"name": name, "ours": mine, "peer": theirs, "ratio": mine / theirs if theirs else None, "unit": unit}
-
-    rows = [
-        row("rollouts per CPU-second", "1/s", lambda m: n / m["cpu_s"]),
-        row("disk per rollout", "bytes", lambda m: m["bytes"] / n),
-        row("peak memory", "MB", lambda m: m["peak_mb"]),
-    ]
-    if args.growth:
-        large = in_process("ours", 40 * n)
-        assert large is not None
-        rows.append(
-            {
-                "name": f"peak memory at {40 * n} over {n}",
-                "ours": large["peak_mb"],
-                "peer": ours["peak_mb"],
-                "ratio": large["peak_mb"] / ours["peak_mb"],
-                "unit": "MB",
-            }
-        )
-    if not args.json:
-        print(f"{'':<34} {'ours':>10}  {'inspect_ai':>13}  {'ratio':>8}")
-    report(rows, args.json)
-    missed = ours["bytes"] / n > 3000 or (peer is not None and (n / ours["cpu_s"]) / (n / peer["cpu_s"]) < 4.5)
-    return 1 if missed else 0
+    found = compared(args.rollouts, args.peer_python)
+    return show([*found, growth(args.rollouts)] if args.growth else found, args.json)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ releases together, and at least 15 % on the submissions. One release alone may l
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -23,6 +22,8 @@ from typing import Any
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
+
+from lines import line, show  # noqa: E402
 
 OURS = "item_response"
 LONGEST_S = 60.0
@@ -67,28 +68,36 @@ def submissions(shared: Path, splits: int) -> list[dict[str, Any]]:
 
 def together(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """Means over the data sets, one line per method; the reduction is that of the mean errors."""
-    methods = list(dict.fromkeys(line["method"] for line in lines))
+    methods = list(dict.fromkeys(x["method"] for x in lines))
     out = []
     for method in methods:
-        own = [line for line in lines if line["method"] == method]
+        own = [x for x in lines if x["method"] == method]
         mean = {c: sum(line[c] for line in own) / len(own) for c in ("error_points", "tau", "seconds")}
         out.append({"data": name, "method": method, **mean})
-    random = next(line["error_points"] for line in out if line["method"] == "random")
-    return [{**line, "reduction_pct": 100 * (1 - line["error_points"] / random)} for line in out]
+    random = next(x["error_points"] for x in out if x["method"] == "random")
+    return [{**x, "reduction_pct": 100 * (1 - x["error_points"] / random)} for x in out]
 
 
-def kept(lines: list[dict[str, Any]]) -> bool:
-    """Whether the targets are met by what was measured."""
-    reached = {line["data"]: line["reduction_pct"] for line in lines if line["method"] == OURS}
-    enough = all(reached[name] >= least for name, least in LEAST_REDUCTION_PCT.items() if name in reached)
-    return enough and max(line["seconds"] for line in lines) <= LONGEST_S
+def judged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines with targets: the default's error against random's, and the longest time."""
+    out = []
+    for name, least in LEAST_REDUCTION_PCT.items():
+        of = {x["method"]: x for x in lines if x["data"] == name}
+        if not of:
+            out.append(line(f"below random, {name}", float("nan"), "%", note="data are not here: not measured"))
+            continue
+        mine, random = of[OURS], of["random"]["error_points"]
+        note = f"error {mine['error_points']:.2f} points, random {random:.2f}"
+        out.append(line(f"below random, {name}", mine["reduction_pct"], "%", least=least, of="ours", note=note))
+    longest = max(x["seconds"] for x in lines)
+    return [*out, line("all methods on one data set", longest, "s of CPU", most=LONGEST_S, of="ours")]
 
 
 def main() -> int:
     """Measure and print; exit code 1 where a target is missed."""
     here = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="one JSON line per data set and method")
+    parser.add_argument("--json", action="store_true", help="one JSON line per promise")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", type=int, default=40)
     parser.add_argument("--shared", type=Path, default=Path(os.environ.get("CILAB_SHARED", here.parent / "shared")))
@@ -97,8 +106,6 @@ def main() -> int:
     lines += together(lines, "simulated releases")
     real = submissions(given.shared, given.splits)
     lines += real
-    for line in lines if given.json else []:
-        print(json.dumps(line))
     if not given.json:
         print(f"{'data':<22}{'method':<16}{'error':>7}{'below random':>14}{'tau':>7}{'CPU s':>8}")
         for x in lines:
@@ -107,9 +114,7 @@ def main() -> int:
                 f"{x['tau']:>7.3f}{x['seconds']:>8.1f}"
             )
         print("error: points of the overall score, on rows not used to choose; CPU s: all methods of the line's data")
-        if not real:
-            print("swebench_bash_only is not here: skipped")
-    return 0 if kept(lines) else 1
+    return show(judged(lines), given.json)
 
 
 if __name__ == "__main__":

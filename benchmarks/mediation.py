@@ -14,7 +14,6 @@ Times are CPU seconds of this process, one thread for everybody, the best of sev
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -27,6 +26,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POL
 
 import numpy as np  # noqa: E402
 import polars as pl  # noqa: E402
+from lines import line, show  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "golden" / "mediation_clustered.csv"
 NUMBERS = ("homogeneous", "same_family", "path_length", "log_tokens")
@@ -136,25 +136,16 @@ def main() -> int:
     ours_odds = best(odds, rounds=7)[0]
     by_statsmodels, odds_by_statsmodels = best(peers.statsmodels_refit, peers.statsmodels_odds, rounds=3)
     scale = args.resamples / args.peer_replicates
+    note = f"peer scaled from {args.peer_replicates} replicates"
     rows = [
-        _row("mediation / statsmodels formula refit", ours, by_statsmodels * scale),
-        _row("mediation / numpy refit", ours, by_numpy * scale),
-        _row("odds ratios / statsmodels formula refit", ours_odds, odds_by_statsmodels * scale),
+        line(name, mine, "s of CPU", peer=peer * scale, ratio=peer * scale / mine, least=PROMISED[name], note=note)
+        for name, mine, peer in (
+            ("mediation / statsmodels formula refit", ours, by_statsmodels),
+            ("mediation / numpy refit", ours, by_numpy),
+            ("odds ratios / statsmodels formula refit", ours_odds, odds_by_statsmodels),
+        )
     ]
-    if args.json:
-        for row in rows:
-            print(json.dumps(row))
-    else:
-        print(f"peers timed on {args.peer_replicates} replicates, scaled to {args.resamples}; CPU seconds, one thread")
-        print(f"{'':<42} {'ours':>9} {'peer':>9} {'ratio':>8} {'promised':>9}")
-        for row in rows:
-            promised = PROMISED[row["name"]]
-            print(f"{row['name']:<42} {row['ours']:9.4f} {row['peer']:9.3f} {row['ratio']:8.0f} {promised:9d}")
-    return int(any(row["ratio"] < PROMISED[row["name"]] for row in rows))
-
-
-def _row(name: str, ours: float, peer: float) -> dict[str, Any]:
-    return {"name": name, "ours": ours, "peer": peer, "ratio": peer / ours, "unit": "s"}
+    return show(rows, args.json)
 
 
 if __name__ == "__main__":

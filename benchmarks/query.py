@@ -26,6 +26,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lines import line, show
+
 MESSAGES_PER_RUN = 40
 TAKING_TURNS = ("ours", "lazy", "duckdb")
 TIME_LIMIT, MEMORY_LIMIT_MB, PANDAS_AT_LEAST = 1.15, 200, 25
@@ -167,9 +169,9 @@ def _pandas(folder: Path) -> tuple[float, list[tuple]]:
 
 def peak_mb() -> float:
     """Peak memory of this process alone (the kernel's ru_maxrss also counts the parent that started it)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) / 1024
+    for entry in Path("/proc/self/status").read_text().splitlines():
+        if entry.startswith("VmHWM"):
+            return int(entry.split()[1]) / 1024
     raise SystemExit("this benchmark reads /proc/self/status: run it on Linux")
 
 
@@ -221,27 +223,20 @@ def main() -> int:
 
 def report(of: Mapping[str, Mapping[str, Any]], as_json: bool) -> int:
     """Print a line for each comparison; 0 when every target is met, else 1."""
-    compared = (
-        ("study.sql against DuckDB by hand", "ours", "duckdb", "seconds", "s"),
-        ("lazy tables against DuckDB by hand", "lazy", "duckdb", "seconds", "s"),
-        ("study.sql against pandas", "ours", "pandas", "seconds", "s"),
-        ("memory of study.sql against DuckDB", "ours", "duckdb", "peak_mb", "MB"),
-        ("memory of lazy tables against DuckDB", "lazy", "duckdb", "peak_mb", "MB"),
-        ("memory of study.sql against pandas", "ours", "pandas", "peak_mb", "MB"),
-    )
-    for name, which, peer, what, unit in compared:
-        mine, theirs = of[which][what], of[peer][what]
-        if as_json:
-            print(json.dumps({"name": name, "ours": mine, "peer": theirs, "ratio": mine / theirs, "unit": unit}))
-        else:
-            print(f"{name:<38} {mine:10.3f} {theirs:10.3f} {mine / theirs:8.3f}  {unit}")
-    ours, seconds = of["ours"], of["ours"]["seconds"]
-    met = (
-        seconds <= TIME_LIMIT * of["duckdb"]["seconds"],
-        ours["peak_mb"] < MEMORY_LIMIT_MB,
-        of["pandas"]["seconds"] >= PANDAS_AT_LEAST * seconds,
-    )
-    return 0 if all(met) else 1
+
+    def against(name: str, which: str, peer: str, what: str, **target: Any) -> dict[str, Any]:
+        return line(name, of[which][what], "MB" if what == "peak_mb" else "s", peer=of[peer][what], **target)
+
+    limit = {"most": MEMORY_LIMIT_MB, "of": "ours"}
+    lines = [
+        against("study.sql against DuckDB by hand", "ours", "duckdb", "seconds", most=TIME_LIMIT),
+        against("lazy tables against DuckDB by hand", "lazy", "duckdb", "seconds"),
+        against("study.sql against pandas", "ours", "pandas", "seconds", most=1 / PANDAS_AT_LEAST),
+        against("memory of study.sql against DuckDB", "ours", "duckdb", "peak_mb", **limit),
+        against("memory of lazy tables against DuckDB", "lazy", "duckdb", "peak_mb"),
+        against("memory of study.sql against pandas", "ours", "pandas", "peak_mb"),
+    ]
+    return show(lines, as_json)
 
 
 if __name__ == "__main__":

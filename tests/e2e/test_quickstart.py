@@ -1,4 +1,4 @@
-"""`cilab quickstart` in an empty folder: what it leaves, and that a second call plays nothing."""
+"""`cilab quickstart` in an empty folder: both benchmarks, their reports, an index; and a second call plays nothing."""
 
 from __future__ import annotations
 
@@ -10,34 +10,47 @@ import pytest
 from PIL import Image
 
 import cilab
+from cilab.quickstart import REPORTS
 
-MODELS = {"sim/strong", "sim/medium", "sim/weak", "local/smollm2"}
+MAZE_MODELS = {"sim/strong", "sim/medium", "sim/weak", "local/smollm2"}
+TEAM_MODELS = {"sim/team-F1", "sim/team-C2", "sim/team-C5", "sim/team-O2", "sim/team-O6"}
+DIMENSIONS = {
+    *("resisting_unsafe_pressure", "reporting_misconduct", "sharing_information", "emotional_intelligence"),
+    *("keeping_on_track", "handling_conflict", "taking_initiative", "taking_over"),
+}
 
 
 @pytest.mark.slow
-def test_quickstart_leaves_data_and_a_report_and_a_second_call_plays_nothing(shell, root, rows, whole, snapshot):
+def test_quickstart_leaves_data_and_reports_on_both_benchmarks_and_a_second_call_plays_nothing(
+    shell, root, rows, whole, snapshot
+):
     began = time.monotonic()
     first = shell.run("quickstart", "--no-open")
     first_s = time.monotonic() - began
     assert first.code == 0, first.err
     said = dict(line.split(maxsplit=1) for line in first.out.splitlines())
     folder = shell.folder / said["data"]
-    html = Path(said["report"])
-    assert (html, said["data"]) == (shell.folder.resolve() / "reports" / "maze_gap.html", "data/studies/quickstart")
+    index = Path(said["reports"])
+    assert (index, said["data"]) == (shell.folder.resolve() / "reports" / "index.html", "data/studies/quickstart")
 
     study = root / "studies" / "quickstart.yaml"
     assert (folder / "study.yaml").read_text() == study.read_text()
     whole(folder, shell.run("run", study, "--dry-run", "--json").json["run_ids"])
     runs = rows(folder, "runs")
-    assert set(runs["model"]) == MODELS
-    assert set(runs["status"]) == {"ok"}
-    assert runs["weighted_outcome"].null_count() == 0
+    mazes, teams = (runs.filter(pl.col("benchmark") == name) for name in ("maze", "teamwork"))
+    assert set(mazes["model"]) == MAZE_MODELS
+    assert set(mazes["status"]) == {"ok"}
+    assert mazes["weighted_outcome"].null_count() == 0
     assert set(runs["study"]) == {"quickstart (simulated)"}
     outcome = dict(
-        runs.filter(pl.col("version") == "pair", pl.col("model") == pl.col("partner_model"))
+        mazes.filter(pl.col("version") == "pair", pl.col("model") == pl.col("partner_model"))
         .group_by("model").agg(pl.col("weighted_outcome").mean()).iter_rows()
     )  # fmt: skip
     assert outcome["sim/strong"] > outcome["sim/medium"] > outcome["sim/weak"]
+    assert (set(teams["model"]), set(teams["dimension"])) == (TEAM_MODELS, DIMENSIONS)
+    assert set(teams["status"]) == {"ok", "gated_out"}  # who cannot do a task alone does not play it in a team
+    board = cilab.leaderboard(cilab.open(folder)).table
+    assert set(board["model"]) == TEAM_MODELS
     real = rows(folder, "calls").filter(pl.col("model_asked") == "local/smollm2")
     assert real.height > 0
     assert real["tokens_out"].min() > 0
@@ -45,14 +58,19 @@ def test_quickstart_leaves_data_and_a_report_and_a_second_call_plays_nothing(she
     status = cilab.status(folder)
     assert (status["missing"], status["usd"], status["unpriced_runs"]) == (0, 0.0, 0)
 
-    text = html.read_text()
-    assert "simulated" in text.lower()
-    assert str(root) not in text
-    figures = {p.suffix: p for p in (shell.folder / "figures").iterdir()}
-    assert {".png", ".svg", ".pdf"} <= set(figures)
-    assert Image.open(figures[".png"]).width > 600
+    page = index.read_text()
+    for name in REPORTS:
+        text = (index.parent / f"{name}.html").read_text()
+        assert f'href="{name}.html"' in page
+        assert "simulated" in text.lower()
+        assert "Traceback" not in text and str(root) not in text
+    assert page.count("data:image/png;base64") == len(REPORTS)
+    for ending in (".png", ".svg", ".pdf"):
+        stems = {p.stem.partition("-")[0] for p in (shell.folder / "figures").glob(f"*{ending}")}
+        assert stems == set(REPORTS)
+    assert all(Image.open(p).width > 600 for p in (shell.folder / "figures").glob("*.png"))
 
-    data, report = snapshot(folder / "tables"), html.read_bytes()
+    data, report = snapshot(folder / "tables"), _pages(index.parent)
     began = time.monotonic()
     second = shell.run("quickstart", "--no-open")
     second_s = time.monotonic() - began
@@ -60,5 +78,8 @@ def test_quickstart_leaves_data_and_a_report_and_a_second_call_plays_nothing(she
     assert (second.code, second.out) == (0, first.out)
     assert [line for line in second.lines if ", 0 calls, " in line]
     assert snapshot(folder / "tables") == data
-    assert html.read_bytes() == report  # the same data give the same bytes
-    assert second_s < first_s / 2
+    assert _pages(index.parent) == report  # the same data give the same bytes
+
+
+def _pages(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "render.log"}

@@ -75,13 +75,26 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
     ended = shell.run(argv=[str(venv / "bin" / "cilab"), "quickstart", "--no-open"])
     assert ended.code == 0, ended.err
     assert "left out" not in ended.err  # the small real model is in the lock
-    html = Path(dict(line.split(maxsplit=1) for line in ended.out.splitlines())["report"])
-    assert html == shell.folder.resolve() / "reports" / "maze_gap.html"
-    text = html.read_text()
-    assert len(text) > 10_000
-    assert str(root) not in text
+    index = Path(dict(line.split(maxsplit=1) for line in ended.out.splitlines())["reports"])
+    assert index == shell.folder.resolve() / "reports" / "index.html"
+    for page in (index, index.with_name("start_here.html"), index.with_name("maze_gap.html")):
+        text = page.read_text()
+        assert len(text) > 10_000
+        assert str(root) not in text
     assert sorted(p.name for p in shell.folder.iterdir()) == ["data", "figures", "reports"]
     study = shell.folder / "data" / "studies" / "quickstart" / "study.yaml"
     assert study.read_text() == (root / "studies" / "quickstart.yaml").read_text()
     again = shell.run(argv=[str(venv / "bin" / "cilab"), "run", str(study), "--json"])
     assert (again.code, again.json["calls"], again.json["missing"]) == (0, 0, 0)
+
+    laid = shell.run(argv=[str(venv / "bin" / "cilab"), "init", "my_lab"])
+    assert laid.code == 0, laid.err
+    for name in ("notebooks", "studies"):
+        ours = {p.name for p in (root / name).iterdir() if p.suffix in (".ipynb", ".yaml")}
+        assert {p.name for p in (shell.folder / "my_lab" / name).iterdir()} == ours
+    mine = shell.folder / "my_lab" / "studies" / "my_first.yaml"
+    first = shell.run(argv=[str(venv / "bin" / "cilab"), "run", str(mine), "--json"])
+    assert (first.code, first.json["missing"], first.json["usd"]) == (0, 0, 0)
+    started = "from cilab import lab; how = lab.command('my_lab'); print(how.argv[0]); print(how.folder)"
+    how = shell.run(argv=[str(python), "-c", started])
+    assert how.out.splitlines() == [str(python), str(shell.folder / "my_lab" / "notebooks")]
