@@ -1,7 +1,7 @@
 """What every benchmark prints: lines of our time, a peer's time in the same run, and what was promised.
 
-A line is a dict with `name`, `ours`, `peer` (None where there is none), `ratio` (None likewise), `unit`, and, where
-something is promised, `target` in words and `met`. `note` says what else a reader must know.
+A line is a dict with `name`, `ours` (None where it could not be measured), `peer` and `ratio` (None where there is no
+peer), `unit`, and, where something is promised, `target` in words and `met`. `note` says what else a reader must know.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 def line(
     name: str,
-    ours: float,
+    ours: float | None,
     unit: str,
     *,
     peer: float | None = None,
@@ -25,9 +25,10 @@ def line(
 ) -> dict[str, Any]:
     """A line; `least` and `most` are the target of `of` (`ratio` or `ours`).
 
-    `ratio` defaults to ours / peer. A target of a ratio whose peer is missing is neither met nor missed: `met` is None.
+    `ratio` defaults to ours / peer. What could not be measured, as a peer is missing, is neither met nor missed: `met`
+    is None then.
     """
-    if ratio is None and peer is not None:
+    if ratio is None and peer is not None and ours is not None:
         ratio = ours / peer
     found: dict[str, Any] = {"name": name, "ours": ours, "peer": peer, "ratio": ratio, "unit": unit}
     bounds = [(f"at least {least:g}", least, 1)] if least is not None else []
@@ -49,9 +50,9 @@ def show(lines: Iterable[dict[str, Any]], as_json: bool) -> int:
         if as_json:
             print(json.dumps(x))
             continue
-        peer, ratio = ("-" if x[k] is None else f"{x[k]:.4g}" for k in ("peer", "ratio"))
+        ours, peer, ratio = ("-" if x[k] is None else f"{x[k]:.4g}" for k in ("ours", "peer", "ratio"))
         says = "; ".join(filter(None, (x["unit"], x.get("target", ""), verdict(x), x.get("note", ""))))
-        print(f"{x['name']:<44}{x['ours']:>11.4g}{peer:>11}{ratio:>9}  {says}")
+        print(f"{x['name']:<44}{ours:>11}{peer:>11}{ratio:>9}  {says}")
     return int(any(x.get("met") is False for x in lines))
 
 

@@ -84,7 +84,7 @@ def judged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for name, least in LEAST_REDUCTION_PCT.items():
         of = {x["method"]: x for x in lines if x["data"] == name}
         if not of:
-            out.append(line(f"below random, {name}", float("nan"), "%", note="data are not here: not measured"))
+            out.append(line(f"below random, {name}", None, "%", least=least, of="ours", note="the data are not here"))
             continue
         mine, random = of[OURS], of["random"]["error_points"]
         note = f"error {mine['error_points']:.2f} points, random {random:.2f}"

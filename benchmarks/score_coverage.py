@@ -125,10 +125,8 @@ def main() -> int:
         from lines import line, show
 
         note = f"rows from {result['lowest_row_pct']:.1f} to {result['highest_row_pct']:.1f} %, 95 % intended"
-        coverage = line(
-            "coverage of overall scores", result["coverage_pct"], "%", least=92, most=97, of="ours", note=note
-        )
-        return show([coverage], as_json=True)
+        promised = {"least": 92, "most": 97, "of": "ours", "note": note}
+        return show([line("coverage of overall scores", result["coverage_pct"], "%", **promised)], as_json=True)
     for row in result["rows"]:
         print(f"{row['model']:<8}{row['effort'] or '':<9}{row['expected_pct']:>8.2f}{row['coverage_pct']:>8.1f} %")
     print(

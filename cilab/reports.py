@@ -593,6 +593,9 @@ table { font-size: .875rem; }
 code, pre { font: .85em/1.45 ui-monospace, "SFMono-Regular", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 pre { overflow-x: auto; background: #f6f6f6; padding: .6rem .8rem; border-radius: 4px; }
 .output_area, .output_subarea { margin: .75rem 0; }
+table.dataframe { border-collapse: collapse; border: 0; font-variant-numeric: tabular-nums; }
+table.dataframe th, table.dataframe td { border: 0; padding: .2em .6em; }
+table.dataframe thead { border-bottom: 1px solid #999; }
 footer { margin-top: 3rem; padding-top: .75rem; border-top: 1px solid #ccc; color: #555; font-size: .8rem; }
 footer p { max-width: none; margin: .2rem 0; overflow-wrap: anywhere; }
 @media print { body { padding: 0; max-width: none; font-size: 11px; } figure, img, tr { break-inside: avoid; } }

@@ -1,6 +1,6 @@
 """Study files: YAML in, a validated plan out, or one clear line on what is wrong.
 
-May import `cilab.collect.spec`, `cilab.collect.limits`, `cilab.registry`, `cilab.errors`. The benchmarks
+May import `cilab.collect.spec`, `limits` and `redact`, `cilab.registry`, `cilab.errors`. The benchmarks
 are handed in by `cilab.run`; no model is called here.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from cilab.collect.limits import Limit
+from cilab.collect.redact import hide_credentials
 from cilab.collect.spec import Benchmark, RunSpec, Strict
 from cilab.errors import CilabError, StudyError, nearest
 from cilab.inputs import checked, read_yaml
@@ -151,6 +152,16 @@ def load(path: Path, benchmarks: Mapping[str, Benchmark], scale: float = 1.0) ->
     return parse(text, benchmarks, where=str(path), scale=scale)
 
 
+def _refuse_credentials(file: StudyFile, where: str) -> None:
+    """A user name or password in a base: no request can be sent with both it and a key, and the file is kept."""
+    for name, settings in file.models.items():
+        if settings.api_base and hide_credentials(settings.api_base) != settings.api_base:
+            raise StudyError(
+                f"{where}: models.{name}.api_base: holds a user name, password or key. Leave it out, and set the "
+                "provider's key in the environment."
+            )
+
+
 def _similar(path: Path) -> str:
     """' Did you mean ...?' with study files beside the one that is missing, or in a `studies` folder there."""
     folders = [f for f in (path.parent, path.parent / "studies") if f.is_dir()]
@@ -167,6 +178,7 @@ def parse(text: str, benchmarks: Mapping[str, Benchmark], *, where: str = "study
     if not isinstance(raw, dict):
         raise StudyError(f"{where}: is no study file; it needs at least `name` and `blocks`.")
     file = checked(StudyFile, raw, where, "", StudyError)
+    _refuse_credentials(file, where)
     blocks = []
     for i, block in enumerate(file.blocks):
         at = f"blocks[{i}]"

@@ -3,10 +3,10 @@
     python docs/build_reference.py build/docs    # writes index.html, a page per guide and a page per module
     python docs/build_reference.py --check       # writes nothing
 
-Modules are parsed, not imported. A page lists the public names of its module with signature and docstring. What is wrong with
-a docstring is printed, a line each, and makes the exit code 1: a public name without one, a heading that numpydoc does not
-know or whose underline does not fit, sections out of numpydoc's order, a parameter or attribute that is described and is not
-there, a code reference (`cilab.stats.gap`, `RunSpec.run_id`) that leads nowhere, a See Also that leads nowhere.
+Modules are parsed, not imported. A page lists the public names of its module with signature and docstring. What is
+wrong with a docstring is printed, a line each, and makes the exit code 1: a public name without one, a heading that
+numpydoc does not know or whose underline does not fit, sections out of numpydoc's order, a parameter or attribute that
+is described and is not there, a code reference (`cilab.stats.gap`, `RunSpec.run_id`) or a See Also that leads nowhere.
 
 May import the standard library, and mistune (which comes with nbconvert) to write the pages.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import html
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,6 +53,7 @@ SECTIONS = (
 )
 _ENTRIES = ("Parameters", "Other Parameters", "Attributes")
 _REFERENCE = re.compile(r"`((?:cilab|[A-Z]\w*)(?:\.\w+)+)")
+_WITHOUT = shutil.ignore_patterns("__pycache__")
 _FILES = (".py", ".md", ".yaml", ".json", ".csv", ".html", ".ipynb", ".mplstyle", ".sqlite")
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -160,9 +162,10 @@ def _faced(module: Module) -> set[str]:
 def _members(node: ast.Module | ast.ClassDef) -> Iterator[Node]:
     """Public functions, classes and methods, in the order of the source. A setter has its getter's words."""
     for child in node.body:
-        if isinstance(child, Node) and not child.name.startswith("_"):
-            if not any(ast.unparse(d).endswith((".setter", "overload")) for d in child.decorator_list):
-                yield child
+        if not isinstance(child, Node) or child.name.startswith("_"):
+            continue
+        if not any(ast.unparse(d).endswith((".setter", "overload")) for d in child.decorator_list):
+            yield child
 
 
 # -- what a docstring holds -----------------------------------------------------------------------------------
@@ -340,11 +343,12 @@ padding: .3em .6em; text-align: left; vertical-align: top; }
 
 
 def page(title: str, text: str, up: str) -> str:
-    """Markdown as an HTML page; links to guides lead to their pages."""
+    """Markdown as an HTML page. Every page lies in one folder: links to guides lead to their pages there."""
     import mistune
 
     body = mistune.create_markdown(plugins=["table"])(text)
-    body = re.sub(r'href="(?!https?:)((?:[\w./-]+/)?)([\w-]+)\.md(#[^"]*)?"', r'href="\2.html\3"', str(body))
+    body = re.sub(r'href="(?!https?:)(?:[\w./-]+/)?([\w-]+)\.md(#[^"]*)?"', r'href="\1.html\2"', str(body))
+    body = re.sub(r'(src|href)="docs/', r'\1="', body)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         f'content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
@@ -362,10 +366,8 @@ def build(out: Path, library: Library) -> int:
         title = next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem)
         (out / f"{path.stem}.html").write_text(page(title, text, "index.html"), encoding="utf-8")
         contents.append(f"- [{title}]({path.stem}.html)")
-    pictures = out / "docs" / "images"
-    pictures.mkdir(parents=True, exist_ok=True)
-    for picture in (ROOT / "docs" / "images").iterdir():
-        (pictures / picture.name).write_bytes(picture.read_bytes())
+    for folder in ("images", "examples"):
+        shutil.copytree(ROOT / "docs" / folder, out / folder, dirs_exist_ok=True, ignore=_WITHOUT)
     count = len(guides)
     for group, modules in library.pages():
         contents.append(f"## {group}")

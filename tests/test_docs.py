@@ -1,13 +1,18 @@
-"""The README and the guides promise only what runs; notebooks are committed without outputs."""
+"""The README and the guides promise only what runs; the reference builds; notebooks are committed without outputs."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import cilab
 from cilab import run as runs
 from cilab.study import parse
 
@@ -74,3 +79,77 @@ def test_the_lock_names_no_index_and_pins_hashes():
     assert lock.count("==") <= lock.count("--hash=")
     for bad in ("litellm==1.82.7", "litellm==1.82.8"):
         assert bad not in lock
+
+
+# -- the reference --------------------------------------------------------------------------------------------
+
+
+def reference():
+    """docs/build_reference.py as a module."""
+    spec = importlib.util.spec_from_file_location("build_reference", ROOT / "docs" / "build_reference.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_documentation_builds_without_a_warning_and_every_link_in_it_leads_somewhere(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, ROOT / "docs" / "build_reference.py", tmp_path], capture_output=True, text=True, timeout=300
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    pages = {p.name: p.read_text() for p in tmp_path.glob("*.html")}
+    for name in ("cilab", "cilab.stats.gap", "cilab.plots.gap", "cilab.reports", "writing-tasks", "README", "index"):
+        assert f"{name}.html" in pages
+    for name, text in pages.items():
+        for target in re.findall(r'(?:href|src)="(?!https?:|#)([^"#]+)', text):
+            assert (tmp_path / target).exists(), (name, target)
+    assert "<code>ci_level</code>" in pages["cilab.stats.gap.html"]  # a parameter, described
+
+
+def test_every_name_of_the_face_is_on_a_page_of_the_reference():
+    module = reference()
+    there = {n.name for _, found in module.Library.read().pages() for m in found for n in module._members(m.tree)}
+    assert set(cilab.__all__) <= there
+
+
+def with_section(heading, *lines, rule=None):
+    """A function whose docstring has that section."""
+    body = "".join(f"    {line}\n" for line in (heading, rule or "-" * len(heading), *lines))
+    return f'def f(x):\n    """A.\n\n{body}    """'
+
+
+ATTRIBUTE = with_section("Attributes", "gone : int").replace("def f(x)", "class C") + "\n    here: int"
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("def f(): pass", "has no docstring"),
+        ('class C:\n    """A."""\n    def m(self): pass', "has no docstring"),
+        (with_section("Arguments", "x : int"), "numpydoc does not know"),
+        (with_section("Parameters", "x : int", rule="-----"), "does not fit"),
+        (with_section("Parameters", "x, y : int"), "describes 'y'"),
+        (ATTRIBUTE, "describes 'gone'"),
+        (with_section("Raises", "ValueError", "", "Returns", "-------", "int"), "order"),
+        (with_section("Returns", "int", "", "Returns", "-------", "int"), "twice"),
+        (with_section("See Also", "cilab.nowhere : B."), "See Also: cilab.nowhere"),
+        ('def f():\n    """As `cilab.stats.gap.nothing`."""', "`cilab.stats.gap.nothing` leads nowhere"),
+        ('def f():\n    """As `cilab.nowhere`."""', "`cilab.nowhere` leads nowhere"),
+        ('def f():\n    """As `Result.nothing`."""', "`Result.nothing` leads nowhere"),
+    ],
+)
+def test_the_reference_complains_of(source, complaint):
+    module = reference()
+    library = module.Library.read()
+    bad = module.Module("cilab.errors", ast.parse(f'"""A module."""\n{source}\n'))
+    library.modules["cilab.errors"] = bad
+    (line,) = (p for p in module.problems(library) if p.startswith("cilab.errors"))
+    assert complaint in line
+
+
+def test_the_reference_is_silent_on_references_that_lead_somewhere():
+    module = reference()
+    library = module.Library.read()
+    for good in ("cilab.gap", "cilab.stats.gap.gap", "cilab.open", "Result.table", "RunSpec.run_id", "Path.name"):
+        assert library.leads(good), good

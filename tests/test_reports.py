@@ -207,7 +207,7 @@ def test_text_in_the_vector_figure_stays_text(rendered) -> None:
 
 
 def test_the_notebook_is_committed_without_outputs_and_with_one_parameters_cell() -> None:
-    nb = nbformat.read(paths.shipped("notebooks") / "maze_gap.ipynb", as_version=4)
+    nb = nbformat.read(paths.shipped("notebooks") / "11_maze_gap.ipynb", as_version=4)
     nbformat.validate(nb)
     code = [cell for cell in nb.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in code)
@@ -289,6 +289,25 @@ def test_a_failing_cell_is_one_line_and_keeps_the_notebook_up_to_there(ship, tmp
     ship("breaks", "print('mended')")
     reports.render("breaks", out=tmp_path / "r", figures=tmp_path / "f")
     assert not kept.exists()
+
+
+def test_what_the_data_cannot_give_is_one_line_in_the_report_and_other_faults_stay_faults(ship, tmp_path: Path) -> None:
+    ship(
+        "lacks",
+        "from cilab import errors, reports",
+        "def compute(error): raise error",
+        "found = reports.attempt(compute, errors.TableError('labels: <none> in this study'))\nfound",
+        "print('false' if not found else 'true')",
+        parameters="n = 1",
+    )
+    report = reports.render("lacks", out=tmp_path / "r", figures=tmp_path / "f")
+    page = report.html.read_text()
+    assert report.not_computed == ("labels: <none> in this study",)
+    assert "Not computed: labels: &lt;none&gt; in this study" in page
+    assert "<pre>false" in page
+    assert reports.attempt(max, 1, 2) == 2
+    with pytest.raises(ZeroDivisionError):
+        reports.attempt(divmod, 1, 0)
 
 
 def test_a_cell_that_takes_too_long_is_stopped(ship, tmp_path: Path) -> None:

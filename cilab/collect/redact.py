@@ -1,7 +1,7 @@
 """Takes keys out of texts. Every error text passes through here before it reaches anyone or any file.
 
 `redact` takes out what is known and what looks like a key, and is for texts about what went wrong. What must otherwise
-stay as it is (a model's words, a study file, a notebook) passes `hide_values` or `hide_credentials`, which do not guess.
+stay as it is (a model's words, a study file, a notebook) passes `hide_values` or `hide_credentials`, not guessing.
 May import nothing of the package. Never logs and never stores a key.
 """
 
@@ -20,9 +20,9 @@ _SECRET_NAME = re.compile(
 _SHORTEST = 8
 
 #: User name and password of a URL, and a key in its query.
-_URL_USER = re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)(?!\[redacted\])[^\s/@\"']+(?=@)", re.IGNORECASE)
+_URL_USER = re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*:/{1,2})(?!\[redacted\])[^\s/@\"']+(?=@)", re.IGNORECASE)
 _URL_KEY = re.compile(
-    r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s\"']*?[?&](?:api[-_]?key|key|token|access_token|sig|signature)=)"
+    r"(?P<keep>\b[a-z][a-z0-9+.-]*:/{1,2}[^\s\"']*?[?&](?:api[-_]?key|key|token|access_token|sig|signature)=)"
     r"(?!\[redacted\])[^\s&\"']+",
     re.IGNORECASE,
 )

@@ -95,7 +95,7 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
     style.require(result, DimensionScores, "dimensions")
     scores = _scores(result, rows)
     of = roster.looks(scores.models, models)
-    order = sorted(scores.dimensions, key=lambda d: (scores.mean(d) is None, scores.mean(d)))
+    order = sorted(scores.dimensions, key=lambda d: math.inf if scores.mean(d) is None else scores.mean(d))
     with style.context():
         own = ax is None
         if ax is None:
@@ -103,8 +103,9 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
         _cells(ax, scores, order)
         names = [n + roster.sign(of[m]) for n, m in zip(scores.names, scores.models, strict=True)]
         ax.set_yticks(range(len(names)), names)
-        heads = [roster.dimension(d, 12) for d in order]
-        ax.set_xticks([*range(len(order)), len(order) + 0.25], [*heads, "Overall"], fontsize=6.3)
+        heads = [roster.dimension(d, 10) for d in order]
+        head_size = 6.3 if max(map(len, names)) < 23 else 5.6  # long names leave narrow columns
+        ax.set_xticks([*range(len(order)), len(order) + 0.25], [*heads, "Overall"], fontsize=head_size)
         ax.tick_params(length=0, top=False, labeltop=True, labelbottom=False)
         ax.spines[:].set_visible(False)
         deepest = max(head.count("\n") for head in heads)

@@ -30,6 +30,8 @@ _NEAR = 8.0
 #: Directions in order of preference: right, left, above, below, then between.
 _ANGLES = (0, 180, 90, 270, 45, 315, 135, 225, 22, 338, 158, 202, 67, 293, 113, 247)
 _ROUNDS = 6
+#: Where names still lie on each other they are made smaller, by these factors in turn.
+_SMALLER = (0.9, 0.9)
 #: What a place costs: a name on a name, on a point, on a line, outside the axes; and each point of distance.
 _ON_NAME, _ON_POINT, _ON_LINE, _OUTSIDE, _PER_POINT = 60.0, 12.0, 1.2, 500.0, 0.12
 
@@ -78,15 +80,25 @@ def _settle(ax: Axes, names: Sequence[Annotation]) -> None:
     pixels = ax.get_figure().dpi / 72
     around = _surroundings(ax, pixels)
     at = ax.transData.transform([name.xy for name in names])
-    sizes = [_size(name) for name in names]
-    places = [_places(p, size, pixels) for p, size in zip(at, sizes, strict=True)]
-    alone = [_cost_alone(boxes, around) + distance * _PER_POINT for boxes, distance in places]
-    chosen = _choose([boxes for boxes, _ in places], alone, at)
-    for name, point, (boxes, distance), k in zip(names, at, places, chosen, strict=True):
-        middle = (boxes[k, :2] + boxes[k, 2:]) / 2
-        name.set_position(tuple((middle - point) / pixels))
+    for smaller in (1.0, *_SMALLER):
+        for name in names:
+            name.set_fontsize(smaller * name.get_fontsize())
+        places = [_places(p, _size(name), pixels) for p, name in zip(at, names, strict=True)]
+        alone = [_cost_alone(boxes, around) + distance * _PER_POINT for boxes, distance in places]
+        chosen = _choose([boxes for boxes, _ in places], alone, at)
+        final = np.array([boxes[k] for (boxes, _), k in zip(places, chosen, strict=True)])
+        if not _any_overlap(final):
+            break
+    for name, point, box, (_, distance), k in zip(names, at, final, places, chosen, strict=True):
+        name.set_position(tuple(((box[:2] + box[2:]) / 2 - point) / pixels))
         if distance[k] > _NEAR:
-            _lead(ax, name, point, boxes[k], pixels)
+            _lead(ax, name, point, box, pixels)
+
+
+def _any_overlap(boxes: NDArray[np.float64]) -> bool:
+    shared = _overlap(boxes[:, None], boxes[None])
+    np.fill_diagonal(shared, 0)
+    return bool((shared > 0).any())
 
 
 def _size(name: Annotation) -> tuple[float, float]:

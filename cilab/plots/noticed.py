@@ -68,11 +68,11 @@ def noticed(
         parts,
         ax=ax,
         panel=panel,
-        size=(style.PAGE_WIDTH, 3.5 + 0.17 * (families // 5)),
+        size=(style.PAGE_WIDTH, (4.1 if len(parts) == 2 else 3.5) + 0.17 * (families // 5)),
         ncols=2,
         names=names,
         notes=[f"{level} Noticed by a judge's label: a lower bound. In brackets: failed test runs."],
-        **({"width_ratios": [1, 1.25]} if len(parts) == 2 else {}),
+        **({"width_ratios": [1, 1.7]} if len(parts) == 2 else {}),
     )
     if "models" in parts and panel != "dimensions":
         roster.legend(drawn, of)

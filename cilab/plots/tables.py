@@ -670,7 +670,8 @@ def published(name: str, **where: Any) -> GT:
     source = _Printed(_Words(f"As printed: table {name} of data/published.", str(frame.hash_rows().sum())))
     shown = frame.drop(where)
     words = [_heading(c) for c, kind in shown.schema.items() if kind == pl.String]
-    title = f"{name.replace('_', ' ').capitalize()} (printed)"
+    which = "".join(f", {column} {value}" for column, value in where.items())
+    title = f"{name.replace('_', ' ').capitalize()} (printed{which})"
     return _table(_as_text(shown), source, title, left=words)
 
 

@@ -1,7 +1,8 @@
 """Acting out a task's exemplars: the model under test, judges and partners without a language model.
 
-May import `cilab.collect.model` and its own folder. Reads only the messages that it is sent, as any model does: the
-task is known by its brief, the round by its heading. Used to prove tasks (`cilab tasks check`) and by simulated agents.
+May import `cilab.collect.model`, `cilab.collect.spec` and its own folder. Reads only what it is sent, as any model
+does: the task is known by its brief, the round by its heading. Used to prove tasks (`cilab tasks check`) and by
+simulated agents.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from functools import lru_cache
 from typing import Any
 
 from cilab.collect.model import Completion, Message, ToolCall, Usage
+from cilab.collect.spec import run_seed
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
-from cilab.teamwork.task import Exemplar, Turn, words
+from cilab.teamwork.task import VERSIONS, Exemplar, Turn, words
 
 _ROUND = re.compile(r"Round (\d+) of \d+\.")
 _PROPOSAL = "On the table:"
 _CHARS_PER_TOKEN = 4
+#: Repeats of a version that are known by their seed.
+REPEATS = 32
 #: Words that an actor may put in front of a line, so that two runs do not read alike; a judge sees past them.
 OPENERS = ("", "All right. ", "Here is where I stand. ", "Let me be plain. ", "One thing from me. ", "To the point: ")
 
@@ -82,14 +86,23 @@ def completion(
 # -- which task this is -------------------------------------------------------------------------------------------
 
 
-def task_of(text: str) -> Task | None:
-    """The task whose scene stands in `text`, among those read in this process."""
-    return _by_scene(len(bank.known()), text)
+def task_of(text: str, seed: int | None = None) -> Task | None:
+    """The task whose scene stands in `text`, among those read in this process.
+
+    Copies of a task have one scene: then the sampling seed tells which one is played, else the one read last is meant.
+    """
+    found = _by_scene(len(bank.known()), text)
+    return next((t for t in found if seed in _seeds(t)), found[0] if found else None)
 
 
 @lru_cache(maxsize=2048)
-def _by_scene(_n_known: int, text: str) -> Task | None:
-    return next((t for t in bank.known() if t.file.brief.scene.strip() in text), None)
+def _by_scene(_n_known: int, text: str) -> tuple[Task, ...]:
+    return tuple(t for t in reversed(bank.known()) if t.file.brief.scene.strip() in text)
+
+
+@lru_cache(maxsize=2048)
+def _seeds(task: Task) -> frozenset[int]:
+    return frozenset(run_seed(task.task_hash, version, k) for version in VERSIONS for k in range(REPEATS))
 
 
 # -- judges ---------------------------------------------------------------------------------------------------------

@@ -187,21 +187,17 @@ def choose(profile: Profile, task: Task, version: str, seed: int, helped: float)
     return rng.choice((seen if noticed else missed) or failing)
 
 
-#: Repeats that an agent can tell a version by.
-_REPEATS = 32
-
-
 @lru_cache(maxsize=8192)
 def _brief(system: str, first: str, seed: int | None) -> tuple[Task, str, float] | None:
     """(task, version, help by an arm's paragraph) of a conversation; None where the task is not known.
 
     Baseline and test may begin with the same words: they are told apart by the seed, which follows from the version.
     """
-    task = acting.task_of(first)
+    task = acting.task_of(first, seed)
     if task is None:
         return None
     version = "alone" if "by yourself" in system else "test"
-    if version == "test" and seed in {run_seed(task.task_hash, "baseline", k) for k in range(_REPEATS)}:
+    if version == "test" and seed in {run_seed(task.task_hash, "baseline", k) for k in range(acting.REPEATS)}:
         version = "baseline"
     return task, version, ARM if texts.ARM_HEADING in first else 0.0
 
@@ -290,7 +286,7 @@ class SimJudge(_Sim):
     ) -> Completion:
         """A label."""
         prompt = messages[0]["content"]
-        task = acting.task_of(prompt)
+        task = acting.task_of(prompt, sampling.seed)
         return acting.completion(messages, self._label(task, prompt, sampling.seed or 0) if task else "other")
 
     def _label(self, task: Task, prompt: str, seed: int) -> str:

@@ -70,8 +70,12 @@ def command(*argv: str) -> Ended:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of every file below a folder, and the names of its folders."""
-    return {os.path.relpath(p, folder): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+    """The bytes of every file below a folder, and the names of its folders; SQLite's index and log apart."""
+    return {
+        os.path.relpath(p, folder): p.read_bytes() if p.is_file() else b""
+        for p in sorted(folder.rglob("*"))
+        if not p.name.endswith(("-shm", "-wal"))
+    }
 
 
 def check(case: Case, folder: Path, out: Path) -> None:

@@ -142,7 +142,6 @@ PARTS = [
     _study("that is cut, graded again", _WHOLE[:90], command=("regrade", "s", "--with", "rules")),
     _study("that is cut, labelled again", _WHOLE[:90], command=("relabel", "s", "--with", "sim/team-judge-a")),
     _study("that is cut, sampled", _WHOLE[:90], command=("sample", "s", "--out", "forms")),
-    _study("that is cut, exported", _WHOLE[:90], command=("export", "inspect", "s", "--out", "logs")),
 ]
 
 CASES = [*TABLES, *MAPPINGS, *PARQUET, *PARTS]

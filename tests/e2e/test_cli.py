@@ -97,7 +97,8 @@ def test_status_query_and_second_looks_answer_on_a_finished_study(played):
 @pytest.mark.slow
 def test_report_lists_and_renders(played, root):
     listed = played.run("report", "--list").out.split("\n")
-    assert {line.split()[0] for line in listed if line} == {p.stem for p in (root / "notebooks").glob("*.ipynb")}
+    numbered = (p.stem.partition("_") for p in (root / "notebooks").glob("*.ipynb"))
+    assert {line.split()[0] for line in listed if line} == {name for _, _, name in numbered}
     ended = played.run("report", "maze_gap", "--data", "out", "-p", "ci_level=0.9")
     assert ended.code == 0
     html = Path(ended.out.strip())

@@ -13,7 +13,7 @@ import cilab
 from cilab.quickstart import REPORTS
 
 MAZE_MODELS = {"sim/strong", "sim/medium", "sim/weak", "local/smollm2"}
-TEAM_MODELS = {"sim/team-F1", "sim/team-C2", "sim/team-C5", "sim/team-O2", "sim/team-O6"}
+TEAM_MODELS = {f"sim/team-{name}" for name in ("F3", "F5", "C1", "C4", "O1", "O3")}
 DIMENSIONS = {
     *("resisting_unsafe_pressure", "reporting_misconduct", "sharing_information", "emotional_intelligence"),
     *("keeping_on_track", "handling_conflict", "taking_initiative", "taking_over"),
@@ -21,9 +21,7 @@ DIMENSIONS = {
 
 
 @pytest.mark.slow
-def test_quickstart_leaves_data_and_reports_on_both_benchmarks_and_a_second_call_plays_nothing(
-    shell, root, rows, whole, snapshot
-):
+def test_quickstart_leaves_data_and_reports_and_a_second_call_plays_nothing(shell, root, rows, whole, snapshot):
     began = time.monotonic()
     first = shell.run("quickstart", "--no-open")
     first_s = time.monotonic() - began
@@ -50,7 +48,7 @@ def test_quickstart_leaves_data_and_reports_on_both_benchmarks_and_a_second_call
     assert (set(teams["model"]), set(teams["dimension"])) == (TEAM_MODELS, DIMENSIONS)
     assert set(teams["status"]) == {"ok", "gated_out"}  # who cannot do a task alone does not play it in a team
     board = cilab.leaderboard(cilab.open(folder)).table
-    assert set(board["model"]) == TEAM_MODELS
+    assert (set(board["model"]), board["score_pct"].null_count()) == (TEAM_MODELS, 0)
     real = rows(folder, "calls").filter(pl.col("model_asked") == "local/smollm2")
     assert real.height > 0
     assert real["tokens_out"].min() > 0

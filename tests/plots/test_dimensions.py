@@ -92,6 +92,14 @@ def test_a_dimension_without_a_score_is_a_dash_and_leaves_no_overall_score() -> 
     assert ax.images[1].get_array().mask[names(ax).index("GLM-5.3")].all()
 
 
+def test_dimensions_without_any_score_come_last() -> None:
+    found = published("dimensions")
+    empty = pl.col("dimension").is_in(["taking_initiative", "resisting_unsafe_pressure"])
+    table = found.table.with_columns(score_pct=pl.when(~empty).then(pl.col("score_pct")))
+    ax = type(found)(**{**vars(found), "table": table}).plot()
+    assert set(head(ax)[-3:-1]) == {"Taking initiative", "Resisting unsafe pressure"}
+
+
 def test_a_radar_per_model_holds_its_scores_against_the_mean() -> None:
     found = published("dimensions")
     fig = plots.profiles(found)

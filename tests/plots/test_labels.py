@@ -56,6 +56,17 @@ def test_a_crowd_of_names_is_spread_and_led_back_by_lines() -> None:
     assert any(t.get_gid() == labels.LEADER for t in ax.texts)
 
 
+def test_long_names_in_a_small_panel_are_made_smaller_until_they_fit() -> None:
+    fig, ax = scatter(np.random.default_rng(5).random((18, 2)), size=(3.2, 2.6))
+    for name in [t for t in ax.texts if t.get_gid() == labels.LABEL]:
+        name.set_text(f"one of the longer names, {name.get_text()}")
+    labels.settle(fig)
+    assert overlaps(fig) == []
+    sizes = {round(t.get_fontsize(), 2) for t in ax.texts if t.get_gid() == labels.LABEL}
+    assert len(sizes) == 1
+    assert 5 < sizes.pop() < 6.5
+
+
 def test_a_lone_name_stands_at_the_right_of_its_point_without_a_line() -> None:
     fig, ax = scatter([(0.5, 0.5)])
     labels.settle(fig)

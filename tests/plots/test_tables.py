@@ -292,7 +292,9 @@ def test_grading_has_all_three_parts_of_the_papers_tables() -> None:
 
 
 def test_a_published_table_is_shown_as_it_is_and_can_be_narrowed() -> None:
-    lines, _, notes = read(tables.published("maze_grader_agreement", table=6))
+    table = tables.published("maze_grader_agreement", table=6)
+    assert "Maze grader agreement (printed, table 6)" in table.as_raw_html()
+    lines, _, notes = read(table)
     wanted = published_table("maze_grader_agreement").filter(pl.col("table") == 6)
     assert [line["Model"] for line in lines] == wanted["model"].to_list()
     assert [float(line["ICC"]) for line in lines] == wanted["icc"].to_list()
