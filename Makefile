@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help setup quickstart report docs test lint lock bench clean
+.PHONY: help setup quickstart report docs test lint lock bench faults clean
 
 help:
 	@echo "make quickstart   both benchmarks, played small, scored and reported (sets everything up first)"
@@ -17,6 +17,7 @@ help:
 	@echo "make setup        only the environment in $(VENV)"
 	@echo "make lint         ruff, format check"
 	@echo "make bench        the benchmarks that have targets"
+	@echo "make faults       the whole campaign of faults (about an hour); its counts go to docs/reliability.md"
 	@echo "make lock         resolve requirements.lock anew"
 
 setup: $(STAMP)
@@ -51,11 +52,13 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+faults: setup
+	@rm -f $(VENV)/faults.jsonl
+	CILAB_FAULTS_LOG=$(CURDIR)/$(VENV)/faults.jsonl $(BIN)/python -m pytest -s -m study tests/faults
+	$(BIN)/python -m tests.faults.document $(VENV)/faults.jsonl
+
 bench: setup
-	$(BIN)/python benchmarks/collect.py
-	$(BIN)/python benchmarks/query.py
-	$(BIN)/python benchmarks/bootstrap.py
-	$(BIN)/python benchmarks/mediation.py
+	$(BIN)/python benchmarks/run_all.py $(BENCH)
 
 lock: $(BIN)/uv
 	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra s3 --extra dev \

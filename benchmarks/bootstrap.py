@@ -29,8 +29,8 @@ from lines import line, show  # noqa: E402
 
 ROWS, DIMENSIONS, PER_DIMENSION = 24, 8, 30
 TASKS = DIMENSIONS * PER_DIMENSION
-#: What the issue asks for: at least these ratios, and at most this one.
-AT_LEAST = {"pandas groupby": 1000.0, "scipy.stats.bootstrap": 8.0}
+#: Promised: at least these ratios, and at most this one.
+AT_LEAST = {"pandas groupby": 2000.0, "scipy.stats.bootstrap": 8.0}
 AT_MOST = {"floor": 3.0}
 
 

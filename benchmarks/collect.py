@@ -28,7 +28,7 @@ from lines import line, show
 
 TURNS = 4
 #: Promised: rollouts per CPU-second of inspect_ai, bytes of disk a rollout, growth of memory over forty times as many.
-LEAST_TIMES, MOST_BYTES, MOST_GROWTH = 4.5, 3000, 1.5
+LEAST_TIMES, MOST_BYTES, MOST_GROWTH = 15, 2000, 1.5
 _WORDS = tuple(
     """
     able about above across act after again agree air all along also always amount and angle answer any apple

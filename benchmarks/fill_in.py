@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from cilab.stats.row_task_model import Trials
 
 CHAINS, MOST_R_HAT = 4, 1.01
-#: What the issue asks for: seconds of CPU at most, and times as many effective draws per second at least.
+#: Promised: seconds of CPU at most, and times as many effective draws per second at least.
 MOST_SECONDS, LEAST_RATIO = 3.0, 6.0
 
 

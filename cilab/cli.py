@@ -192,7 +192,7 @@ def query(
         raise CilabError(f"--format {form}: is table, csv or json.")
     answer = cilab.query(sql, data)
     if form == "csv":
-        print(answer.write_csv(), end="")
+        print(_flat(answer).write_csv(), end="")
     elif form == "json":
         print(answer.write_json())
     else:
@@ -530,6 +530,15 @@ def _has_screen() -> bool:
     """A person at a desktop: a text browser in a terminal, or a browser in a script, would be in the way."""
     desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.stdout.isatty() and bool(desktop)
+
+
+def _flat(answer: Any) -> Any:
+    """Lists and records as JSON, for a CSV file, which has neither."""
+    import polars as pl
+
+    nested = [name for name, dtype in answer.schema.items() if dtype.is_nested()]
+    texts = {n: [None if v is None else json.dumps(v, default=str) for v in answer[n].to_list()] for n in nested}
+    return answer.with_columns([pl.Series(n, values, dtype=pl.String) for n, values in texts.items()])
 
 
 def _named(texts: list[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ def _resolve(futures: list[asyncio.Future[None]], error: StoreError | None) -> N
             done.set_result(None)
 
 
+def _holder(fd: int, patience_s: float = 0.5) -> str:
+    """The process id in a lock file that somebody holds.
+
+    Who has just taken the lock may not have written its id yet: the file is empty then, or names an earlier holder.
+    """
+    end = time.monotonic() + patience_s
+    while True:
+        text = os.pread(fd, 64, 0).decode(errors="replace").strip()
+        if (text.isdigit() and Path(f"/proc/{text}").exists()) or time.monotonic() > end:
+            return text or "unknown"
+        time.sleep(0.01)
+
+
 class FolderLock:
     """One process writes a study folder at a time; the lock goes with the process, however it ends."""
 
@@ -131,7 +145,7 @@ class FolderLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
-            holder = os.read(fd, 64).decode(errors="replace").strip() or "unknown"
+            holder = _holder(fd) if isinstance(e, BlockingIOError) else ""
             os.close(fd)
             if not isinstance(e, BlockingIOError):
                 raise StoreError(

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -415,3 +416,22 @@ def test_readers_need_no_lock_and_take_none(tmp_path):
     lock.acquire()
     assert jobs_in(tmp_path) == ["a"]
     lock.release()
+
+
+def test_a_holder_that_has_not_written_its_id_yet_is_waited_for(tmp_path):
+    path = tmp_path / "study.lock"
+    path.write_text("999999999")  # an earlier holder, long gone
+    holder = os.open(path, os.O_RDWR)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+
+    def write_late():
+        time.sleep(0.1)
+        os.ftruncate(holder, 0)
+        os.pwrite(holder, str(os.getpid()).encode(), 0)
+
+    late = threading.Thread(target=write_late)
+    late.start()
+    with pytest.raises(CilabError, match=rf"pid {os.getpid()}\)"):
+        FolderLock(tmp_path).acquire()
+    late.join()
+    os.close(holder)

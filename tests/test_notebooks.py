@@ -23,6 +23,7 @@ from cilab import datasets, reports
 from cilab.datasets.dataset import Dataset
 from cilab.reports import NotComputed
 from cilab.stats.failures import FailureModes
+from cilab.stats.scores import Leaderboard
 from tests.plots.maze_results import mazes
 
 MAZE_FIGURES = {
@@ -116,6 +117,7 @@ def play(name: str, figures: Path, **values: Any) -> list[Any]:
             shown.append(eval(compile(ast.Expression(last.value), f"{name}:{cell.id}", "eval"), space))
         if "parameters" in cell.metadata.get("tags", []):
             space |= {"figures_dir": str(figures), **{k: v for k, v in SMALL.items() if k in space}, **values}
+        plt.close("all")  # as the inline backend does after each cell
     return [value for value in shown if value is not None]
 
 
@@ -188,6 +190,16 @@ def test_a_notebook_takes_a_study_on_disk_and_prints_the_results_themselves(smal
     own = cilab.failures(cilab.open(folder), resamples=50)
     assert_frame_equal(found.table, own.table)
     assert printed(found) == printed(own)
+
+
+@pytest.mark.slow
+def test_the_file_that_another_lab_might_send_gives_the_same_scores_when_imported(small: None, tmp_path: Path) -> None:
+    shown = play("bring_your_own_data", tmp_path / "figures", work_dir=str(tmp_path))
+    columns = ("rank", "score_pct", "lo_pct", "hi_pct", "n_gated", "n_refused")
+    board = next(value for value in shown if isinstance(value, Leaderboard))
+    own = cilab.leaderboard(release(), resamples=50)
+    assert_frame_equal(board.table.select(columns), own.table.select(columns))
+    assert pl.read_csv(tmp_path / "runs.csv").columns[:3] == ["system", "setting", "item"]
 
 
 @pytest.mark.slow

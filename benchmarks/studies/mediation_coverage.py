@@ -3,7 +3,7 @@
 Draws the annotated part of `simulated_mazes` (53 ordered pairs, 50 rollouts each) anew a thousand times, pairs' own
 effects included, and estimates each draw as the reports do. Writes shares to a JSON file; five minutes of one core:
 
-    python benchmarks/studies/mediation_coverage.py [--draws 1000] [--resamples 1000] [--out FILE]
+    python benchmarks/studies/mediation_coverage.py [--draws 1000] [--resamples 1000] [--workers 2] [--out FILE]
 
 The stored results are tests/golden/mediation_coverage.json (the default of --out is there).
 """
@@ -11,6 +11,7 @@ The stored results are tests/golden/mediation_coverage.json (the default of --ou
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -29,6 +30,8 @@ OUTCOMES = {"total": "disagreement", "factual": "factual", "nonfactual": "nonfac
 TIERS = ("starter_tier", "follower_tier")
 PAIR_LEVEL = ("homogeneous", "same_family", *TIERS, "starter_family", "follower_family")
 REFERENCE = dict.fromkeys(TIERS, "medium")
+#: Draws that one worker gets at a time.
+_BLOCK = 25
 
 
 class Tally:
@@ -51,6 +54,12 @@ class Tally:
         self.sums["p10"] += p < 0.10
         self.sums["error"] += estimate - self.truth
 
+    def join(self, other: Tally) -> None:
+        """Add what another one counted of the same quantity."""
+        self.n += other.n
+        for name, value in other.sums.items():
+            self.sums[name] += value
+
     def line(self) -> dict[str, Any]:
         """Shares over the draws that have an interval."""
 
@@ -71,26 +80,57 @@ class Tally:
         }
 
 
-def study(draws: int, resamples: int) -> dict[str, Any]:
-    """Tallies of every effect and every odds ratio."""
-    from cilab.datasets import simulated_mazes
+class Counted:
+    """What some draws gave: tallies by effect and by (kind, predictor), refusals by kind, CPU seconds."""
+
+    def __init__(self) -> None:
+        from cilab.datasets import simulated_mazes
+
+        truth = simulated_mazes(scale=0.05).truth
+        self.effects = {name: Tally(value) for name, value in truth["mediation"].select("effect", "value").iter_rows()}
+        self.odds = _odds_tallies(truth["odds"])
+        self.refused = dict.fromkeys(OUTCOMES, 0)
+        self.seconds = 0.0
+
+    def join(self, other: Counted) -> None:
+        """Add what other draws gave."""
+        for own, their in ((self.effects, other.effects), (self.odds, other.odds)):
+            for name, tally in their.items():
+                own[name].join(tally)
+        for kind, n in other.refused.items():
+            self.refused[kind] += n
+        self.seconds += other.seconds
+
+
+def counted(seeds: range, resamples: int) -> Counted:
+    """What the draws of some seeds give."""
     from cilab.datasets.sim_mazes import annotated_pairs
 
-    truth = simulated_mazes(scale=0.05).truth
-    effects = {name: Tally(value) for name, value in truth["mediation"].select("effect", "value").iter_rows()}
-    odds = _odds_tallies(truth["odds"])
-    refused: dict[str, int] = defaultdict(int)
-    for seed in range(draws):
+    began, found = time.process_time(), Counted()
+    for seed in seeds:
         frame = annotated_pairs(seed).with_columns(pl.col("tokens").log().alias("log_tokens"))
-        _mediation(frame, seed, resamples, effects)
+        _mediation(frame, seed, resamples, found.effects)
         for kind, outcome in OUTCOMES.items():
-            _odds(frame, kind, outcome, seed, resamples, odds, refused)
-        if (seed + 1) % 100 == 0:
-            print(f"{seed + 1} of {draws}", file=sys.stderr, flush=True)
+            _odds(frame, kind, outcome, seed, resamples, found.odds, found.refused)
+    found.seconds = time.process_time() - began
+    return found
+
+
+def study(draws: int, resamples: int, workers: int | None = None) -> dict[str, Any]:
+    """Tallies of every effect and every odds ratio; added up block by block, so that workers change nothing."""
+    from cilab.stats.parallel import each
+
+    blocks = [range(first, min(first + _BLOCK, draws)) for first in range(0, draws, _BLOCK)]
+    found = Counted()
+    for block in each(functools.partial(counted, resamples=resamples), blocks, workers):
+        found.join(block)
+    effects, odds = found.effects, found.odds
+    refused = {kind: n for kind, n in found.refused.items() if n}
     return {
+        "cpu_seconds": round(found.seconds),
         "mediation": {name: tally.line() for name, tally in effects.items()},
         "log_odds": {kind: {name: t.line() for (k, name), t in odds.items() if k == kind} for kind in OUTCOMES},
-        "odds_refused": dict(refused),
+        "odds_refused": refused,
     }
 
 
@@ -161,14 +201,13 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--workers", type=int, help="processes; default one")
     args = parser.parse_args()
-    began = time.process_time()
-    found = study(args.draws, args.resamples)
+    found = study(args.draws, args.resamples, args.workers)
     about = {
         "what": "coverage of 95 % percentile intervals and power over draws of the annotated part of simulated_mazes",
         "made_with": "python benchmarks/studies/mediation_coverage.py "
         f"--draws {args.draws} --resamples {args.resamples}",
-        "cpu_seconds": round(time.process_time() - began),
         "draws": args.draws,
         "resamples": args.resamples,
         "monte_carlo_error_of_a_share_of_0.95": round((0.95 * 0.05 / args.draws) ** 0.5, 4),

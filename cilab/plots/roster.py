@@ -244,11 +244,10 @@ def legend_handles(of: Mapping[str, Look], *, bars: bool = False, ring: bool = F
     """One handle per family in the order of `of`, then what open weights and high effort look like."""
     families = dict.fromkeys(look.family for look in of.values())
     if set(families) == {_UNKNOWN}:
-        return [_ring_handle()] if ring else []
+        families = {}
     out = [_handle([look for look in of.values() if look.family == family], bars) for family in families]
-    # Where all open weights are one group, and only they, its own handle says it.
-    groups = {look.family for look in of.values() if look.open_weights}
-    if groups and not (len(groups) == 1 and all(look.open_weights for look in of.values() if look.family in groups)):
+    # The pseudonyms' group of open weights says it by its own handle.
+    if {look.family for look in of.values() if look.open_weights} - {_PSEUDONYMS["O"][0]}:
         grey = Look("Open weights (hatched)" if bars else "Open weights (diamond)", "#a0a0a0", "#404040", True)
         out.append(_handle([grey], bars))
     return [*out, _ring_handle()] if ring else out

@@ -36,6 +36,10 @@ WidthRule = Literal["cross_validation", "empirical_bayes"]
 STRONG = 0.97
 #: Share of the rows, from the lowest score up, that the hide-and-predict check uses (the paper's 14 of 24).
 WEAKER = 14 / 24
+#: Pairs of that check, at most: their number grows with the square of the rows (24 rows have 182). More are drawn from.
+MOST_PAIRS = 1000
+#: Pairs refitted at a time, which bounds the memory.
+_PAIRS_AT_ONCE = 100
 #: Numbers of scored tasks in a cell of a row and a dimension by which its movement is reported; the last is open.
 BINS = ((1, 9), (10, 19), (20, 26), (27, None))
 _PERMUTATIONS = 9999
@@ -373,7 +377,8 @@ def hide_and_predict(g: Grid, trials: Trials, fit: Fit) -> tuple[pl.DataFrame, l
     """Hide a weaker row's results on the tasks that another weaker row fails alone, and predict its full score.
 
     Every ordered pair of the weaker rows (the lower 14 of 24, or that share of the rows) counts in which something is
-    hidden and every dimension keeps a task. The model is refitted without what is hidden, at the same widths.
+    hidden and every dimension keeps a task; of more than `MOST_PAIRS`, as many are drawn. The model is refitted without
+    what is hidden, at the same widths.
 
     Returns
     -------
@@ -391,6 +396,9 @@ def hide_and_predict(g: Grid, trials: Trials, fit: Fit) -> tuple[pl.DataFrame, l
             left = g.scored[a] & ~hide
             if a != b and hide.any() and all(left[d].any() for d in g.slices):
                 which.append((a, b, hide))
+    if len(which) > MOST_PAIRS:
+        drawn = np.random.default_rng(0).choice(len(which), MOST_PAIRS, replace=False)
+        which = [which[i] for i in np.sort(drawn)]
     pairs = _pairs(g, trials, fit, [(a, hide) for a, _, hide in which])
     lines = [
         (g.names[a], g.names[b], int(hide.sum()), 100 * p.full, 100 * p.remaining, 100 * p.filled(0.0))
@@ -403,11 +411,15 @@ def hide_and_predict(g: Grid, trials: Trials, fit: Fit) -> tuple[pl.DataFrame, l
 
 def _pairs(g: Grid, trials: Trials, fit: Fit, hidden: Sequence[tuple[int, Mask]]) -> list[_Pair]:
     """Each with its row and its hidden tasks."""
-    cells = np.zeros((len(hidden), *g.scored.shape), bool)
-    for k, (a, hide) in enumerate(hidden):
-        cells[k, a] = hide
-    fits = model.fit_each([trials.without(c) for c in cells], fit.widths, [fit] * len(hidden))
-    return [_pair(g, a, hide, f.logits_of(a)[hide]) for (a, hide), f in zip(hidden, fits, strict=True)]
+    out: list[_Pair] = []
+    for first in range(0, len(hidden), _PAIRS_AT_ONCE):
+        some = hidden[first : first + _PAIRS_AT_ONCE]
+        cells = np.zeros((len(some), *g.scored.shape), bool)
+        for k, (a, hide) in enumerate(some):
+            cells[k, a] = hide
+        fits = model.fit_each([trials.without(c) for c in cells], fit.widths, [fit] * len(some))
+        out += [_pair(g, a, hide, f.logits_of(a)[hide]) for (a, hide), f in zip(some, fits, strict=True)]
+    return out
 
 
 def _pair(g: Grid, a: int, hide: Mask, logits: Array) -> _Pair:

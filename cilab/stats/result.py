@@ -179,7 +179,7 @@ class Interactive:
         display(HTML(_TABLE_STYLE))
         # All rows, whatever their size, and an id that follows from the content: the same table gives the same output.
         mark = hashlib.blake2b(repr((self.caption, self.table.to_dict(as_series=False))).encode(), digest_size=8)
-        show(self._shown(), caption=self.caption, maxBytes=0, table_id=f"cilab-{mark.hexdigest()}")
+        show(self._shown(), caption=self.caption, maxBytes=0, show_dtypes=False, table_id=f"cilab-{mark.hexdigest()}")
 
     def _shown(self) -> pl.DataFrame:
         lists = [c for c, dtype in self.table.schema.items() if isinstance(dtype, pl.List)]

@@ -167,9 +167,9 @@ def _reason(e: Exception) -> str:
     """DuckDB's first line, with its hint where the second line is one."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()] or [type(e).__name__]
     if missing := _NO_TABLE.search(lines[0]):  # DuckDB knows the tables that were named rightly only
-        return f"there is no table {missing[1]}.{nearest(missing[1].lower(), (*RUN_TABLES, 'models'))}"
+        return f"there is no table {missing[1]!r}.{nearest(missing[1].lower(), (*RUN_TABLES, 'models'))}"
     hints = [line for line in lines[1:2] if line.startswith(("Did you mean", "Candidate bindings"))]
-    return " ".join([lines[0], *hints])[:300]
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join([lines[0], *hints])[:300])
 
 
 def _fetch(db: Any, query: str) -> pl.DataFrame:

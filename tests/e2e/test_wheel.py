@@ -72,7 +72,7 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
     assert where.code == 0, where.err
     assert all(Path(line).is_relative_to(venv) for line in where.out.splitlines())
 
-    ended = shell.run(argv=[str(venv / "bin" / "cilab"), "quickstart", "--no-open"])
+    ended = shell.start(argv=[str(venv / "bin" / "cilab"), "quickstart", "--no-open"]).wait(1200.0)
     assert ended.code == 0, ended.err
     assert "left out" not in ended.err  # the small real model is in the lock
     index = Path(dict(line.split(maxsplit=1) for line in ended.out.splitlines())["reports"])
@@ -97,4 +97,4 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
     assert (first.code, first.json["missing"], first.json["usd"]) == (0, 0, 0)
     started = "from cilab import lab; how = lab.command('my_lab'); print(how.argv[0]); print(how.folder)"
     how = shell.run(argv=[str(python), "-c", started])
-    assert how.out.splitlines() == [str(python), str(shell.folder / "my_lab" / "notebooks")]
+    assert how.out.splitlines() == [str(python), str(shell.folder.resolve() / "my_lab" / "notebooks")]

@@ -27,11 +27,11 @@ def render(name: str, *, data: Any, params: Mapping[str, Any], out: str, figures
     return reports.render(name, data=data, params=params, out=out, figures=figures)
 
 
-def write(root: Path, name: str, source: str) -> None:
+def write(root: Path, name: str, source: str, parameters: str = "n = 1") -> None:
     """A report with one cell below its parameters."""
     cells = [
         new_markdown_cell(f"# Report {name}", id="title"),
-        new_code_cell("n = 1", id="parameters", metadata={"tags": ["parameters"]}),
+        new_code_cell(parameters, id="parameters", metadata={"tags": ["parameters"]}),
         new_code_cell(source, id="cell"),
     ]
     kernel = {"name": "python3", "language": "python", "display_name": "Python 3"}

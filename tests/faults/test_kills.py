@@ -14,7 +14,7 @@ from tests.faults.sessions import processes_of, wait_for
 from tests.faults.studies import ENV, IN_FLIGHT, STUDIES
 
 #: Study, kills, size of the study. The whole campaign has 200 kills.
-SMALL = [("maze", 4, 10), ("team", 3, 2), ("code", 2, 3)]
+SMALL = [("maze", 3, 8), ("team", 2, 1), ("code", 2, 3)]
 WHOLE = [("maze", 100, 200), ("team", 60, 40), ("code", 40, 60)]
 #: One request in eight goes wrong in one of these ways.
 WRONG = [Fault("429", retry_after="0.05"), "500", "503_html", "cut", "drop", "truncated", "not_json", "no_choices"]

@@ -89,6 +89,14 @@ def test_usual_groups_look_as_their_models_do_and_others_take_what_is_free() -> 
     assert len(set(mixed)) == 4
 
 
+def test_open_weights_are_explained_where_no_family_is_known() -> None:
+    models = pl.DataFrame({"model": ["a", "b"], "open_weights": [True, False]})
+    handles = roster.legend_handles(roster.looks(["a", "b"], models), bars=True)
+    assert [h.get_label() for h in handles] == ["Open weights (hatched)"]
+    alone = roster.legend_handles(roster.looks(["Kimi K3"]))
+    assert [h.get_label() for h in alone] == ["Moonshot AI", "Open weights (diamond)"]
+
+
 def test_unknown_models_alone_need_no_legend() -> None:
     assert roster.legend_handles(roster.looks(["a", "b"])) == []
 

@@ -30,7 +30,7 @@ KEYS = {
 }
 USER, PASSWORD = "bob-PLANTED", "open.sesame-PLANTED"
 SECRETS = (*KEYS.values(), PASSWORD)
-ALL = " ".join([*SECRETS, f"Authorization: Bearer {KEYS['OPENAI_API_KEY']}"])
+ALL = " ".join([*KEYS.values(), f"Authorization: Bearer {KEYS['OPENAI_API_KEY']}"])
 
 
 def quoting(body):
