@@ -172,12 +172,14 @@ class Header:
         )
 
     def _repr_html_(self) -> str:
+        from cilab.stats.result import WARNING_INK
+
         text = repr(self).removeprefix("SIMULATED AGENTS. ")
         warning = (
-            '<strong style="color:#b2182b">Simulated agents.</strong> '
+            f'<strong style="color:{WARNING_INK}">Simulated agents.</strong> '
             "They are programs with a known ability; these numbers say nothing about any real model. "
         )
-        color = "#b2182b" if self.facts["simulated"] else "#808080"
+        color = WARNING_INK if self.facts["simulated"] else "#808080"
         return (
             f'<div class="cilab-header" style="border-left:3px solid {color};padding:.2em .8em;margin:.5em 0">'
             f"{warning if self.facts['simulated'] else ''}{html.escape(text)}</div>"
