@@ -68,6 +68,7 @@ def tables(study):
     return "".join(json.dumps(cilab.open(study).table(t).collect().to_dicts(), default=str) for t in RUN_TABLES)
 
 
+@pytest.mark.slow
 def test_keys_that_models_and_providers_quote_are_stored_nowhere(here):
     with FaultServer(reply=quoting) as server:
         base = server.url
