@@ -397,7 +397,7 @@ def test_the_gate_is_lifted_from_runs_that_must_pass_and_not_from_relays():
 
 
 @pytest.mark.parametrize(
-    ("name", "runs"), [("quickstart", (500, 550)), ("maze_sim", (1_500, 1_700)), ("maze_paper", (15_000, 20_000))]
+    ("name", "runs"), [("quickstart", (900, 1_000)), ("maze_sim", (1_500, 1_700)), ("maze_paper", (15_000, 20_000))]
 )
 def test_the_studies_that_come_with_cilab_are_valid_and_of_the_size_they_promise(name, runs):
     found = load_study(STUDIES / f"{name}.yaml")

@@ -45,6 +45,9 @@ EXTRA_SCHEMA = pl.Schema(
 class ImportFailed(CilabError):
     """A file cannot be imported."""
 
+    def __init__(self, message: str):
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))  # names come from files
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
