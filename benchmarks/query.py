@@ -5,8 +5,8 @@
 A study of the wanted size is generated once (about a minute for ten million rows). The question counts, by model
 and dimension, failed runs in which the model under test opened a file, and how late it first did. Peers on the same
 files in the same run:
-    DuckDB by hand: a new connection, a view over each table's files, the same query, its rows as Python objects (the
-    clock stops before the connection is closed; ours closes it and answers with a Polars frame);
+    DuckDB by hand: a new connection, a view over each table's files, the same query, its rows as Python objects, and
+    the connection closed, as ours is (which answers with a Polars frame);
     pandas: both tables read whole, as is usual there.
 Every measurement is a process of its own, timed without its imports. All but pandas take turns, some rounds, and the
 fastest of each counts, so that a busy machine slows them alike. Their answers must be equal, row by row.
@@ -147,10 +147,10 @@ def _duckdb(folder: Path) -> tuple[float, list[tuple]]:
 
     assert polars  # so that memory is compared like with like
     began = time.perf_counter()
-    db = duckdb.connect()
-    for table in ("runs", "messages"):
-        db.execute(f"create view {table} as select * from read_parquet('{folder}/tables/{table}/*.parquet')")
-    answer = db.execute(QUESTION).fetchall()
+    with duckdb.connect() as db:
+        for table in ("runs", "messages"):
+            db.execute(f"create view {table} as select * from read_parquet('{folder}/tables/{table}/*.parquet')")
+        answer = db.execute(QUESTION).fetchall()
     return time.perf_counter() - began, answer
 
 

@@ -321,7 +321,7 @@ def import_(
         from cilab.samples import restore
 
         path = restore(path)
-    print(import_any(kind, path, out, **_params(option or [])).report.text())
+    print(import_any(kind, path, out, **_params(option or [], "-o")).report.text())
 
 
 export = typer.Typer(help="Write a study in another tool's format.", no_args_is_help=True)
@@ -546,14 +546,14 @@ def _named(texts: list[str]) -> dict[str, str]:
     return {name.strip(): meaning.strip() for name, _, meaning in (t.partition("=") for t in texts)}
 
 
-def _params(pairs: list[str]) -> dict[str, Any]:
+def _params(pairs: list[str], flag: str = "-p") -> dict[str, Any]:
     from cilab.inputs import read_yaml
 
     out = {}
     for pair in pairs:
         key, found, value = pair.partition("=")
         if not found:
-            raise CilabError(f"{pair}: write key=value")
+            raise CilabError(f"{flag} {pair}: write key=value")
         out[key.strip()] = read_yaml(value, pair, CilabError)
     return out
 

@@ -142,7 +142,8 @@ def _words(problem: Any) -> str:
     if kind == "string_pattern_mismatch":
         text = f"must match {context['pattern']}"
     got = "" if isinstance(value, dict | list) and value else f", got {value!r}"
-    hint = f"; write [{value}]" if kind == "list_type" and isinstance(value, str | int | float) else ""
+    plain = isinstance(value, str | int | float) and str(value).isprintable()
+    hint = f"; write [{value}]" if kind == "list_type" and plain else ""
     return f"{text}{got}{hint}"
 
 

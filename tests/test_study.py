@@ -249,7 +249,7 @@ def test_a_scale_that_is_no_number_above_zero_is_refused(scale):
         (GOOD + 'description: "a\\ud800b"\n', "half of a surrogate pair"),
         (GOOD + '"\\udfff": 1\n', "half of a surrogate pair"),
         ("name: !!python/object/apply:os.system [ls]\n", "line 1: is no YAML"),
-        ("[" * 1500, "nested too deeply"),
+        ("[" * 20_000, "nested too deeply"),
     ],
 )
 def test_what_is_no_yaml_is_told_with_its_line(text, words):
