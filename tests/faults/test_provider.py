@@ -15,7 +15,7 @@ from tests.faults.studies import ENV, STUDIES
 #: error that may come of it.
 OUTAGES = {
     "dies": (["drop"], 1.5, 60.0, {"connection"}),
-    "answers 429": ([Fault("429", retry_after="2")], 1.5, 300.0, {"rate_limit"}),
+    "answers 429": ([Fault("429", retry_after="2")], 5.0, 300.0, {"rate_limit"}),  # longer than two requests take
     "answers garbage": (
         ["not_json", "no_choices", "empty_choices", "truncated", "cut", "503_html"],
         1.5,
@@ -38,11 +38,13 @@ def test_a_provider_that_fails_for_a_while_costs_no_answer_twice(name, outage, l
     over = threading.Event()
 
     def fail_for_a_while():
-        if long:  # a short trouble is there from the first request on: the study would be over before it
+        if long:  # a short trouble is met by the first request, or the study would be over before it
             server.wait_for_requests(None, 6, timeout_s=120)
         models = ("talker", "mate", "partner", "judge-a", "judge-b", "judge-c")
         for model in models:
             server.script(model, behaviours * (1 if len(behaviours) == 1 else 2000), forever=True)
+        if not long:
+            server.wait_for_requests(None, 1, timeout_s=120)
         over.wait(seconds)
         for model in models:
             server.script(model, [])
