@@ -84,7 +84,7 @@ def _read(path: str, size: int, mtime_ns: int) -> Footer:
         columns = dict(pl.scan_parquet(path, glob=False).collect_schema())
         jobs = tuple(json.loads(meta.get(JOBS_KEY, "[]")))
         beginning = _beginning(_bytes(path, size))
-    except (pl.exceptions.PolarsError, OSError, ValueError, TypeError) as e:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, TypeError) as e:
         raise damaged(path, e) from None
     if version > TABLES_VERSION:
         raise StoreError(

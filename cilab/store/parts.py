@@ -190,7 +190,7 @@ def collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
     """Read what a question needs; a part of `folder` that is damaged inside is one clear line."""
     try:
         return lazy.collect()
-    except (pl.exceptions.PolarsError, OSError) as e:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as e:
         raise damaged(_unreadable(folder) or folder / "tables", e) from None
 
 
@@ -199,7 +199,7 @@ def _unreadable(folder: Path) -> Path | None:
     for path in sorted(folder.glob("tables/*/part-*.parquet")):
         try:
             pl.read_parquet(path, glob=False)
-        except (pl.exceptions.PolarsError, OSError):
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             return path
     return None
 

@@ -84,7 +84,7 @@ def _read_parquet(path: Path) -> pl.DataFrame:
         raise ImportFailed(f"{path}: is cut off (a Parquet file ends with PAR1, this one with {tail!r}). Get it again.")
     try:
         return pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as e:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as e:
         raise ImportFailed(f"{path}: is no readable Parquet file ({str(e).splitlines()[0]}).") from None
 
 
