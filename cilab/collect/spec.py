@@ -11,9 +11,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cilab.collect.model import ChatModel, Sampling
 
@@ -33,6 +33,28 @@ class Strict(BaseModel):
     """A part of a study file: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _entry(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+class ModelEntry(Strict):
+    """A model, with its reasoning setting where one is asked for."""
+
+    model: str = Field(min_length=1)
+    effort: str | None = None
+
+
+Entry = Annotated[ModelEntry, BeforeValidator(_entry)]
+
+
+class SamplingEntry(Strict):
+    """Sampling settings of a seat, or of every agent; a setting left out is the provider's default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from cilab.collect.spec import Forecast, Requirement, RunSpec, Strict
+from cilab.collect.spec import Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
 from cilab.maze import texts
 from cilab.maze.grid import Maze, MazeSettings, make
 
@@ -25,20 +25,6 @@ MAX_TURNS = 50
 #: medians under 100 tokens); tokens of a solo answer are a guess of the same kind.
 EXPECTED_TURNS, EXPECTED_TOKENS, SOLO_TOKENS = 28, 90, 400
 _CHARS_PER_TOKEN = 4
-
-
-def _entry(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) else value
-
-
-class ModelEntry(Strict):
-    """A model, with its reasoning setting where one is asked for."""
-
-    model: str = Field(min_length=1)
-    effort: str | None = None
-
-
-Entry = Annotated[ModelEntry, BeforeValidator(_entry)]
 
 
 class Mazes(Strict):
@@ -77,14 +63,6 @@ class Relay(Strict):
     kinds: list[Literal["primer", "recovery"]] = Field(default=["primer", "recovery"], min_length=1)
     k: list[Annotated[int, Field(ge=1)]] = Field(default=[2, 4, 6, 8], min_length=1)
     seat: Literal["next", "1", "2"] = "next"
-
-
-class SamplingEntry(Strict):
-    """Sampling settings of every agent; a setting left out is the provider's default."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
 
 
 class MazeBlock(Strict):

@@ -26,6 +26,8 @@ VERSION_KEY, JOBS_KEY = "cilab_tables", "cilab_jobs"
 #: Parts whose footer was looked at; parts never change, so the answer is kept.
 _KEPT = 1 << 16
 _MAGIC = b"PAR1"
+#: What reading a damaged Parquet file can raise: on some, Polars panics, which is no `Exception`.
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _read(path: str, size: int, mtime_ns: int) -> Footer:
         columns = dict(pl.scan_parquet(path, glob=False).collect_schema())
         jobs = tuple(json.loads(meta.get(JOBS_KEY, "[]")))
         beginning = _beginning(_bytes(path, size))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, TypeError) as e:
+    except (*UNREADABLE, ValueError, TypeError) as e:
         raise damaged(path, e) from None
     if version > TABLES_VERSION:
         raise StoreError(

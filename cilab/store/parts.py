@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from cilab.errors import StoreError, TableError, nearest
-from cilab.store.footers import JOBS_KEY, VERSION_KEY, damaged, footers
+from cilab.store.footers import JOBS_KEY, UNREADABLE, VERSION_KEY, damaged, footers
 from cilab.tables import TABLES, TABLES_VERSION, check, frame, schema_problems, valid_text
 
 #: Tables that a study's folder holds; `models` comes from the registry.
@@ -190,7 +190,7 @@ def collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
     """Read what a question needs; a part of `folder` that is damaged inside is one clear line."""
     try:
         return lazy.collect()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as e:
+    except UNREADABLE as e:
         raise damaged(_unreadable(folder) or folder / "tables", e) from None
 
 
@@ -199,7 +199,7 @@ def _unreadable(folder: Path) -> Path | None:
     for path in sorted(folder.glob("tables/*/part-*.parquet")):
         try:
             pl.read_parquet(path, glob=False)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        except UNREADABLE:
             return path
     return None
 

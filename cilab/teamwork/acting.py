@@ -17,7 +17,7 @@ from cilab.collect.model import Completion, Message, ToolCall, Usage
 from cilab.collect.spec import run_seed
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
-from cilab.teamwork.task import VERSIONS, Exemplar, Turn, words
+from cilab.teamwork.task import TOOLS, VERSIONS, Exemplar, Turn, words
 
 _ROUND = re.compile(r"Round (\d+) of \d+\.")
 _PROPOSAL = "On the table:"
@@ -47,10 +47,7 @@ def _said_with_calls(turn: Turn) -> bool:
     return any(next(iter(call)) not in _GOES_ON for call in turn.calls)
 
 
-_GOES_ON = {
-    *("list_files", "read_file", "search_files", "write_file", "edit_file", "delete_file"),
-    *("run_tests", "run_python", "send_mail", "direct_message", "propose_split", "show_diff"),
-}
+_GOES_ON = {*TOOLS, "propose_split", "show_diff"}
 
 
 def where(messages: Sequence[Message]) -> tuple[int, bool]:
@@ -75,7 +72,7 @@ def completion(
         name, arguments = next(iter(call.items()))
         made.append(ToolCall(f"call-{len(messages)}-{i}", name, json.dumps(arguments, ensure_ascii=False), arguments))
     if as_text:
-        text = "\n".join([*(f"CALL {c.name} {c.arguments_json}" for c in made), text]).strip()
+        text = as_text(text, made)
         made = []
     read = sum(len(m.get("content") or "") for m in messages)
     written = len(text) + sum(len(c.arguments_json) + len(c.name) for c in made)
@@ -92,7 +89,7 @@ def task_of(text: str, seed: int | None = None) -> Task | None:
     Copies of a task have one scene: then the sampling seed tells which one is played, else the one read last is meant.
     """
     found = _by_scene(len(bank.known()), text)
-    return next((t for t in found if seed in _seeds(t)), found[0] if found else None)
+    return next((t for t in found if seed in versions_by_seed(t)), found[0] if found else None)
 
 
 @lru_cache(maxsize=2048)
@@ -101,8 +98,9 @@ def _by_scene(_n_known: int, text: str) -> tuple[Task, ...]:
 
 
 @lru_cache(maxsize=2048)
-def _seeds(task: Task) -> frozenset[int]:
-    return frozenset(run_seed(task.task_hash, version, k) for version in VERSIONS for k in range(REPEATS))
+def versions_by_seed(task: Task) -> Mapping[int, str]:
+    """Which version each sampling seed of a task belongs to."""
+    return {run_seed(task.task_hash, version, k): version for version in VERSIONS for k in range(REPEATS)}
 
 
 # -- judges ---------------------------------------------------------------------------------------------------------

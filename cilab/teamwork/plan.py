@@ -10,11 +10,11 @@ one before it, and the team versions for the last).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from cilab.collect.spec import Forecast, Requirement, RunSpec, Strict
+from cilab.collect.spec import Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
 from cilab.teamwork import texts
 from cilab.teamwork.bank import Task, find
 from cilab.teamwork.judges import RATERS
@@ -26,20 +26,6 @@ _PLAY_TOKENS, _PARTNER_TOKENS, _JUDGE_TOKENS = 250, 70, 12
 _CHARS_PER_TOKEN = 4
 #: Share of messages on which referee and second rater differ (collaborative-intelligence paper, section 2.3).
 _DIFFER = 0.19
-
-
-def _entry(value: Any) -> Any:
-    return {"model": value} if isinstance(value, str) else value
-
-
-class ModelEntry(Strict):
-    """A model, with its reasoning setting where one is asked for."""
-
-    model: str = Field(min_length=1)
-    effort: str | None = None
-
-
-Entry = Annotated[ModelEntry, BeforeValidator(_entry)]
 
 
 class Judges(Strict):
@@ -73,14 +59,6 @@ class Arm(Strict):
         if self.text and self.norm:
             raise ValueError("give either a text or norm: true")
         return self
-
-
-class SamplingEntry(Strict):
-    """Sampling settings of a seat; a setting left out is the provider's default."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
 
 
 class TeamworkBlock(Strict):

@@ -25,7 +25,7 @@ from cilab.teamwork.sandbox import Isolation, Limits, Workspace
 from cilab.teamwork.script import Scripted, Votes
 from cilab.teamwork.state import TeamState, Told
 from cilab.teamwork.task import EVERYBODY, YOU, Seat, State, TaskError
-from cilab.teamwork.tools import Toolbox, text_calls
+from cilab.teamwork.tools import Toolbox, as_text, text_calls
 
 #: Seat of the audit rows of the script, and of what the environment tells.
 SCRIPT, ENVIRONMENT = "script", "environment"
@@ -400,7 +400,7 @@ class Game:
             self._tell_model("\n".join(["Earlier in this session.", *self._unread]))
             self._unread = []
             calls = [ToolCall(f"earlier-{i}-{k}", *_split(c), arguments=None) for k, c in enumerate(turn.calls)]
-            self._remember(Completion(_text_turn(turn.say, calls)), turn.say, calls)
+            self._remember(Completion(as_text(turn.say, calls)), turn.say, calls)
             for call, result in zip(calls, turn.results, strict=True):
                 common = {"model": inherited.model, "tool": call.name}
                 self._row("tool_call", BEFORE, "scripted", tool_input_json=call.arguments_json, **common)
@@ -451,8 +451,3 @@ def _wire(call_id: str, name: str, arguments_json: str) -> dict[str, Any]:
 def _split(call: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
     name, arguments = next(iter(call.items()))
     return name, json.dumps(arguments, ensure_ascii=False)
-
-
-def _text_turn(say: str, calls: Sequence[ToolCall]) -> str:
-    """A turn with its calls as plain text, for models without tools."""
-    return "\n".join([*(f"CALL {c.name} {c.arguments_json}" for c in calls), say]).strip()

@@ -1,6 +1,6 @@
 """Simulated models of the teamwork benchmark: they act out a task's exemplars with a known ability.
 
-May import `cilab.collect.model`, `cilab.collect.spec`, `cilab.errors` and its own folder. The whole truth about an
+May import `cilab.collect.model`, `cilab.errors` and its own folder. The whole truth about an
 agent stands in `profiles.csv`. The chance that a run goes well is logistic: ability, deviation in the dimension, minus
 the task's difficulty, plus an effect of the agent with the task and of the seed; alone and in a calm team it is easier.
 A run that goes wrong acts out an exemplar of a stage of failure: agents that notice more see the problem, then give in
@@ -23,7 +23,6 @@ from importlib import resources
 from typing import Any
 
 from cilab.collect.model import Completion, Message, Sampling
-from cilab.collect.spec import run_seed
 from cilab.errors import nearest
 from cilab.teamwork import acting, texts
 from cilab.teamwork.bank import Task
@@ -197,7 +196,7 @@ def _brief(system: str, first: str, seed: int | None) -> tuple[Task, str, float]
     if task is None:
         return None
     version = "alone" if "by yourself" in system else "test"
-    if version == "test" and seed in {run_seed(task.task_hash, "baseline", k) for k in range(acting.REPEATS)}:
+    if version == "test" and acting.versions_by_seed(task).get(seed) == "baseline":
         version = "baseline"
     return task, version, ARM if texts.ARM_HEADING in first else 0.0
 

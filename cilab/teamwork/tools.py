@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cilab.collect.model import ToolCall
@@ -102,6 +102,11 @@ def text_calls(content: str) -> tuple[str, list[ToolCall]]:
         else:
             kept.append(row)
     return "\n".join(kept).strip(), calls
+
+
+def as_text(say: str, calls: Sequence[ToolCall]) -> str:
+    """A turn with its calls as `text_calls` reads them."""
+    return "\n".join([*(f"CALL {c.name} {c.arguments_json}" for c in calls), say]).strip()
 
 
 def _object(raw: str) -> dict[str, Any] | None:

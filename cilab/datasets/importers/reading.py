@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from cilab.datasets.importers.report import EXAMPLES, ImportFailed, Tally, short
+from cilab.store.footers import UNREADABLE
 
 #: What a character that cannot stand in a table becomes.
 REPLACEMENT = "\ufffd"
@@ -84,7 +85,7 @@ def _read_parquet(path: Path) -> pl.DataFrame:
         raise ImportFailed(f"{path}: is cut off (a Parquet file ends with PAR1, this one with {tail!r}). Get it again.")
     try:
         return pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as e:
+    except UNREADABLE as e:
         raise ImportFailed(f"{path}: is no readable Parquet file ({str(e).splitlines()[0]}).") from None
 
 
