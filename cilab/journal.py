@@ -309,7 +309,7 @@ class Journal:
             futures[0].get_loop().call_soon_threadsafe(_resolve, futures, self._failed)
 
     def close(self) -> None:
-        """Write what is queued, shrink the file when it is empty, release the folder."""
+        """Write what is queued, shrink the file when most of it is free, release the folder."""
         if self._closed:
             return
         self._closed = True
@@ -317,10 +317,8 @@ class Journal:
         self._thread.join()
         with contextlib.suppress(sqlite3.Error):
             if self._failed is None:
-                empty = self._db.execute(
-                    "SELECT NOT EXISTS (SELECT 1 FROM completions) AND NOT EXISTS (SELECT 1 FROM finished)"
-                ).fetchone()[0]
-                if empty:
+                free, pages = (self._db.execute(f"PRAGMA {p}").fetchone()[0] for p in ("freelist_count", "page_count"))
+                if 2 * free > pages:
                     self._db.execute("VACUUM")
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()

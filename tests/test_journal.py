@@ -183,15 +183,19 @@ def test_a_closed_journal_says_so_and_can_be_closed_again(tmp_path):
         asyncio.run(asyncio.wait_for(held.finish("job", "ok", {}), 5))
 
 
-def test_an_emptied_journal_shrinks_and_leaves_no_wal(tmp_path):
+@pytest.mark.parametrize("left", [[], ["gated"]])
+def test_a_journal_that_is_mostly_free_shrinks_and_leaves_no_wal(tmp_path, left):
     async def fill(held):
         await held.finish("job", "ok", {"text": "x" * 3_000_000})
+        for job in left:
+            await held.finish(job, "gated_out", {"text": "y" * 20_000})
         await held.forget(["job"])
 
     with opened(tmp_path) as held:
         asyncio.run(fill(held))
     assert (tmp_path / JOURNAL_NAME).stat().st_size < 100_000
     assert not (tmp_path / f"{JOURNAL_NAME}-wal").exists()
+    assert jobs_in(tmp_path) == left
 
 
 # -- killed -----------------------------------------------------------------------------------------------

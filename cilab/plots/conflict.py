@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots import panels, roster, style
-from cilab.stats.conflict import Conflict, DimensionCorrelations
+from cilab.stats.conflict import UNTOLD, Conflict, DimensionCorrelations
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -23,8 +25,6 @@ ENDINGS = (
     ("held_firm_pct", "Held firm", "#5aa3d6", "black"),
     ("gave_in_pct", "Gave in", "#fbe3c0", "black"),
 )
-#: What stands there where the data do not tell giving in from holding firm.
-OTHER_ENDING = "Any other ending"
 _NUMBERED_FROM = 8.0
 #: Colours of r from -1 to 1: both ends dark, 0 white; blue and brown are told apart by colour-blind readers.
 _R_MAP = "BrBG"
@@ -32,12 +32,6 @@ _AGAINST = {
     "asks": ("Asks about the teammate's needs", "asks_pct", panels.SERIES[2]),
     "gave_in": ("Gives in", "gave_in_pct", panels.SERIES[1]),
 }
-
-
-def endings_known(result: Conflict) -> bool:
-    """Whether the data tell holding firm from giving in; scores rebuilt from counts of passes do not."""
-    table = result.table
-    return bool((table["held_firm_pct"] > 0).any()) or table["joint_pct"].null_count() < table.height
 
 
 def conflict(
@@ -56,7 +50,7 @@ def conflict(
     ax : axes for one panel; None makes a figure 6.5 inches wide, with small print.
     panel : `correlations`, `endings` (models in order of their overall score), `asks` or `gave_in` (share of runs
         against the mean of the other dimensions); None takes the first with `ax`, and all without. Where the data do
-        not tell holding firm from giving in, the last two are missing and `endings` has two parts.
+        not tell holding firm from giving in, `gave_in` is missing and `endings` has the best deals only.
 
     Returns
     -------
@@ -72,11 +66,12 @@ def conflict(
     if correlations is not None:
         style.require(correlations, DimensionCorrelations, "dimension_correlations")
         parts["correlations"] = partial(_matrix, result=correlations)
-    known = endings_known(result)
-    ended = result.table.filter(pl.all_horizontal(pl.col(c).is_not_null() for c, *_ in ENDINGS))
+    known = result.table["gave_in_pct"].null_count() < result.table.height
+    endings = ENDINGS if known else ENDINGS[:1]
+    ended = result.table.filter(pl.all_horizontal(pl.col(c).is_not_null() for c, *_ in endings))
     if ended.height:
-        parts["endings"] = partial(_endings, table=ended, known=known)
-    for name in _AGAINST if known else ():
+        parts["endings"] = partial(_endings, table=ended, endings=endings)
+    for name in _AGAINST:
         if result.table[_AGAINST[name][1]].drop_nulls().len():
             parts[name] = partial(_against_others, result=result, name=name)
     rows = -(-len(parts) // 2)
@@ -88,10 +83,7 @@ def conflict(
         size=(style.PAGE_WIDTH, 0.7 + (3.3 if rows == 1 else 2.9 * rows)),
         ncols=2,
         names=result.table["model"].to_list(),
-        notes=[
-            f"Conflict runs ({result.parameters['version']}). "
-            + (_BARS if known else "These data do not tell holding firm without the best deal from giving in.")
-        ],
+        notes=[f"Conflict runs ({result.parameters['version']}). " + (_BARS if known else UNTOLD)],
         label_y=36,
     )
 
@@ -99,13 +91,12 @@ def conflict(
 _BARS = "Bars: intervals of the shares, tasks resampled; brackets: interval of r over models (Fisher's z)."
 
 
-def _endings(ax: Axes, *, table: pl.DataFrame, known: bool) -> None:
+def _endings(ax: Axes, *, table: pl.DataFrame, endings: Sequence[tuple[str, str, str, str]]) -> None:
     names = roster.row_names(table)
     panels.rows(ax, names)
     ax.tick_params(axis="y", labelsize=6.5)
     left = [0.0] * len(names)
-    shown = ENDINGS if known else (ENDINGS[0], ("gave_in_pct", OTHER_ENDING, *ENDINGS[2][2:]))
-    for column, label, color, ink in shown:
+    for column, label, color, ink in endings:
         values = table[column].to_list()
         ax.barh(range(len(names)), values, left=left, height=0.76, color=color, label=label, lw=0, zorder=2)
         for i, (value, start) in enumerate(zip(values, left, strict=True)):

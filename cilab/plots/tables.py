@@ -366,8 +366,6 @@ def conflict(result: Conflict) -> GT:
     FigureError
         `result` is not what `cilab.conflict` returns.
     """
-    from cilab.plots.conflict import OTHER_ENDING, endings_known
-
     require(result, Conflict, "tables.conflict")
     columns = {
         "Conflict": "conflict_pct",
@@ -378,8 +376,6 @@ def conflict(result: Conflict) -> GT:
         "Joint points": "joint_pct",
         "After giving in": "joint_gave_in_pct",
     }
-    if not endings_known(result):
-        columns = {"Conflict": "conflict_pct", "Best deal": "best_pct", OTHER_ENDING: "gave_in_pct"}
     names = _row_names(result.table)
     cells = pl.DataFrame(
         [

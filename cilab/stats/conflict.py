@@ -23,6 +23,9 @@ CONFLICT = "handling_conflict"
 #: What each ending scores (collaborative-intelligence paper, section 2.3).
 BEST, FIRM, GAVE_IN = 1.0, 0.5, 0.0
 
+#: Said where scores are rebuilt from counts of passes, which are 1 and 0 only.
+UNTOLD = "These data do not tell holding firm without the best deal from giving in."
+
 _SHARES = ("best", "held_firm", "gave_in", "no_deal", "asks")
 _JOINT = ("joint", "joint_gave_in", "joint_held_firm", "joint_none_as_0")
 
@@ -59,7 +62,9 @@ class Conflict(TaskResult):
             "others_pct": "Other dimensions",
         }
         shown = [
-            pl.col(c).map_elements(lambda v: f"{v:.1f}", return_dtype=pl.String).alias(n) for c, n in names.items()
+            pl.col(c).map_elements(lambda v: f"{v:.1f}", return_dtype=pl.String).alias(n)
+            for c, n in names.items()
+            if self.table[c].null_count() < self.table.height
         ]
         return self.table.select(pl.col("model").alias("Row"), *shown).fill_null("")
 
@@ -93,7 +98,8 @@ def conflict(
     -------
     Conflict
         `.table`, best overall score first: `model, effort, arm, others_pct` (mean of the other dimension scores),
-        `conflict_pct, best_pct, held_firm_pct, gave_in_pct, no_deal_pct, asks_pct` (null without labels), `joint_pct,
+        `conflict_pct, best_pct, held_firm_pct, gave_in_pct` (the last two null where the data do not tell them apart),
+        `no_deal_pct` (null where it is not known how runs ended), `asks_pct` (null without labels), `joint_pct,
         joint_gave_in_pct, joint_held_firm_pct, joint_none_as_0_pct` (a run without a deal counts as 0), `n_runs,
         n_deals`; each share also with `_lo_pct, _hi_pct` in place of `_pct`.
 
@@ -126,7 +132,9 @@ def conflict(
         correlations=_correlations(g, known, others, others_draws, asked, ci_level),
         resamples=resamples,
         seed=seed,
-        remarks=whole.notes + (() if asked else ("No labels in these data: who asks about needs is not known.",)),
+        remarks=whole.notes
+        + (() if _endings_told(runs) else (UNTOLD,))
+        + (() if asked else ("No labels in these data: who asks about needs is not known.",)),
         n_used=runs.height,
         n_left_out=task_runs.left_out(
             whole,
@@ -156,7 +164,7 @@ def _conflict_runs(
         raise TableError(f"runs: a conflict run scores {strange['score'][0]:g}; endings score 1, 0.5 or 0")
     runs = runs.with_columns(
         pl.col("joint_share").cast(pl.Float64),
-        no_deal=(pl.col("ended").cast(pl.String) == "no_deal").fill_null(False),
+        no_deal=pl.col("ended").cast(pl.String) == "no_deal",
     )
     found = task_runs.study_labels(study, labels, rater)
     if found is None:
@@ -170,13 +178,23 @@ def _conflict_runs(
     return runs.with_columns(asks=pl.col("run_id").is_in(asked.to_list()))
 
 
+def _endings_told(runs: pl.DataFrame) -> bool:
+    """Whether the data tell holding firm from giving in; scores rebuilt from counts of passes are 1 and 0 only."""
+    return bool((runs["score"] == FIRM).any()) or runs["joint_share"].null_count() < runs.height
+
+
 def _sums(g: Grid, runs: pl.DataFrame) -> dict[str, tuple[Array, Array]]:
     """quantity -> (sum above, sum below) per row and task."""
     n = task_runs.counted(g, runs)
-    ending = {"best": BEST, "held_firm": FIRM, "gave_in": GAVE_IN}
-    out = {name: (task_runs.counted(g, runs, runs["score"] == value), n) for name, value in ending.items()}
+    told = n if _endings_told(runs) else np.zeros_like(n)
+    ending = {"best": (BEST, n), "held_firm": (FIRM, told), "gave_in": (GAVE_IN, told)}
+    out = {
+        name: (np.where(of > 0, task_runs.counted(g, runs, runs["score"] == value), 0), of)
+        for name, (value, of) in ending.items()
+    }
     out["conflict"] = (task_runs.summed(g, runs, runs["score"]), n)
-    out["no_deal"] = (task_runs.counted(g, runs, runs["no_deal"]), n)
+    ended = runs.filter(pl.col("no_deal").is_not_null())
+    out["no_deal"] = (task_runs.counted(g, ended, ended["no_deal"]), task_runs.counted(g, ended))
     asked = runs.filter(pl.col("asks").is_not_null())
     out["asks"] = (task_runs.counted(g, asked, asked["asks"]), task_runs.counted(g, asked))
     deals = runs.filter(pl.col("joint_share").is_not_null())
@@ -186,7 +204,7 @@ def _sums(g: Grid, runs: pl.DataFrame) -> dict[str, tuple[Array, Array]]:
         ("joint_held_firm", deals.filter(pl.col("score") == FIRM)),
     ):
         out[name] = (task_runs.summed(g, kept, kept["joint_share"]), task_runs.counted(g, kept))
-    known = runs.filter(pl.col("joint_share").is_not_null() | pl.col("no_deal"))
+    known = runs.filter(pl.col("joint_share").is_not_null() | pl.col("no_deal").fill_null(False))
     joint_or_0 = known["joint_share"].fill_null(0.0)
     out["joint_none_as_0"] = (task_runs.summed(g, known, joint_or_0), task_runs.counted(g, known))
     return out

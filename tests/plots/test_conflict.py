@@ -80,11 +80,11 @@ def test_the_figure_has_four_panels_marked_and_without_overlap() -> None:
     assert overlaps(fig) == []
 
 
-def test_scores_that_are_only_passes_show_the_best_deal_and_any_other_ending() -> None:
+def test_scores_that_are_only_passes_show_the_best_deals_only() -> None:
     """The published round has counts of passes: a run without the best deal may have held firm or given in."""
     fig = plots.conflict(published("conflict"), published("dimension_correlations"))
     assert [ax.get_title(loc="left") for ax in fig.axes] == ["(a) Correlation of dimensions", "(b) How conflicts end"]
-    assert [c.get_label() for c in fig.axes[1].containers] == ["Best deal", "Any other ending"]
+    assert [c.get_label() for c in fig.axes[1].containers] == ["Best deal"]
     assert "do not tell holding firm" in fig._supxlabel.get_text().replace("\n", " ")
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == []
     assert overlaps(fig) == []

@@ -195,7 +195,6 @@ def test_conflicts_have_endings_and_joint_points() -> None:
         "Model",
         "Conflict",
         "Best deal",
-        "Any other ending",
     ]
 
 

@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 
 from cilab import datasets
 from cilab.errors import TableError
-from cilab.stats.conflict import conflict, dimension_correlations
+from cilab.stats.conflict import UNTOLD, conflict, dimension_correlations
 from cilab.stats.scores import dimensions
 
 
@@ -200,3 +200,15 @@ def test_what_cannot_be_computed_is_named() -> None:
     )
     with pytest.raises(TableError, match="taking_over: every row has the same score"):
         dimension_correlations(same)
+
+
+def test_scores_that_are_only_passes_do_not_say_who_gave_in() -> None:
+    result = conflict(datasets.published_round("2026-10-09"), resamples=20)
+    unknown = ["held_firm_pct", "gave_in_pct", "gave_in_lo_pct", "no_deal_pct", "joint_pct"]
+    assert result.table.select(unknown).null_count().row(0) == (result.table.height,) * len(unknown)
+    assert result.table["best_pct"].null_count() == 0
+    assert UNTOLD in result.remarks
+    assert "Gave in" not in result.display().columns
+    pooled = result.groups.filter(pl.col("quantity") == "gave_in")
+    assert set(pooled["n_of"]) == {0} and pooled["share_pct"].null_count() == pooled.height
+    assert result.correlations.filter(pl.col("quantity") == "gave_in")["undefined"].to_list() == ["fewer than 2 rows"]
