@@ -23,7 +23,7 @@ from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, spearman
 from cilab.stats.item_response import ItemResponse, Places, choose_informative, estimate_scores, fit_item_response
 from cilab.stats.parallel import each
-from cilab.stats.result import Result
+from cilab.stats.result import Result, readable
 from cilab.stats.scores import split_mask
 
 #: The paper's subset and its check (collaborative-intelligence paper, appendix C.4).
@@ -100,9 +100,8 @@ class LiteResult(Result):
 
     def display(self) -> pl.DataFrame:
         """One line per method."""
-        return (
-            super().display().select("method", "what", "n_tasks", "tau", "error_points", "reduction_pct", "n_without")
-        )
+        columns = ("method", "what", "n_tasks", "tau", "error_points", "reduction_pct", "n_without")
+        return readable(self.table.select(columns))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""

@@ -106,10 +106,8 @@ class Result:
         return Interactive(self.table, f"{self.title}{label}. {self.caption}".strip(". "))
 
     def display(self) -> pl.DataFrame:
-        """The table as it is printed: formatted text, one row per line. Subclasses make it readable."""
-        return self.table.with_columns(
-            pl.col(pl.Float64, pl.Float32).map_elements(lambda v: f"{v:.3f}", return_dtype=pl.String)
-        )
+        """The table as it is printed: formatted text, one row per line. Subclasses choose columns and their words."""
+        return readable(self.table)
 
     def notes(self) -> list[str]:
         """What was used, what was left out and why, and where the rows come from, in plain sentences."""
@@ -141,6 +139,40 @@ class Result:
             caption=self.caption,
             notes=self.notes(),
         )
+
+
+#: How a column's name ends, and the unit that its heading gives.
+_UNITS = {"pct": "(%)", "points": "(points)", "usd": "(USD)"}
+_WORDS = {"lo": "low", "hi": "high", "n": "number", "r": "r", "p": "p", "tau": "tau", "id": "id"}
+#: Columns of names, which are printed as they are written.
+_NAMES = ("model", "effort", "arm", "row")
+
+
+def heading(column: str) -> str:
+    """The words for a column's name: `mean_value_pct` is "Mean value (%)", `n_tasks` is "Tasks"."""
+    stem, _, last = column.rpartition("_")
+    unit = _UNITS.get(last) if stem else None
+    words = [_WORDS.get(w, w) for w in (stem if unit else column.removeprefix("n_")).split("_")]
+    text = " ".join(words)
+    return " ".join(filter(None, (text if text in ("r", "p") else text[:1].upper() + text[1:], unit)))
+
+
+def readable(table: pl.DataFrame) -> pl.DataFrame:
+    """`table` as it is printed: words for headings and kinds, numbers as text, `yes` or nothing, a gap for null."""
+    out = []
+    for column, dtype in table.schema.items():
+        cell = pl.col(column)
+        if dtype.is_float():
+            digits = 1 if column.rpartition("_")[2] in ("pct", "points") else 3
+            cell = cell.map_elements(lambda v, d=digits: f"{v:.{d}f}", return_dtype=pl.String)
+        elif dtype == pl.Boolean:
+            cell = pl.when(cell).then(pl.lit("yes")).otherwise(pl.lit(""))
+        elif dtype in (pl.String, pl.Categorical, pl.Enum) and column not in _NAMES and not column.endswith("_id"):
+            cell = cell.cast(pl.String).str.replace_all("_", " ")
+        else:
+            cell = cell.cast(pl.String) if not dtype.is_nested() else cell
+        out.append(cell.alias(heading(column)))
+    return table.select(out).with_columns(pl.col(pl.String).fill_null(""))
 
 
 #: itables paints a white ground where it has not seen the theme yet; the ground of the page is better.

@@ -17,7 +17,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, pearson
-from cilab.stats.result import Result
+from cilab.stats.result import Result, readable
 from cilab.stats.scores import check_level, shared_ranks, split_mask
 
 #: Random halvings of the tasks.
@@ -83,9 +83,9 @@ class ValidityResult(Result):
 
     def display(self) -> pl.DataFrame:
         """One line per quantity."""
-        shown = super().display()
-        span = pl.when(pl.col("lo").is_not_null()).then(pl.format("{} to {}", "lo", "hi")).otherwise(pl.lit(""))
-        return shown.select("check", "quantity", "value", span.alias("interval"), "unit", "n", "n_of", "note")
+        shown = readable(self.table)
+        span = pl.when(pl.col("Low") != "").then(pl.format("{} to {}", "Low", "High")).otherwise(pl.lit(""))
+        return shown.select("Check", "Quantity", "Value", span.alias("Interval"), "Unit", "Number", "Of", "Note")
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""

@@ -226,7 +226,7 @@ def stored() -> dict:
 
 def test_stored_ranks_of_the_truth_among_posterior_draws_are_uniform(stored) -> None:
     every = [(d, q, ranks) for d, design in stored["designs"].items() for q, ranks in design["ranks"].items()]
-    assert "few" in stored["designs"] and len({q for _, q, _ in every}) == 10
+    assert set(stored["designs"]) == {"few", "many"} and len({q for _, q, _ in every}) == 10
     for design, quantity, ranks in every:
         found = np.array(ranks)
         assert len(found) >= 100 and found.min() >= 0 and found.max() <= 99

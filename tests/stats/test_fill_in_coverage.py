@@ -33,7 +33,7 @@ def stored() -> dict:
 
 
 def test_stored_coverage_of_adjusted_intervals_lies_between_92_and_97_percent(stored) -> None:
-    assert stored["data_sets"] >= 200 and len(stored["rows"]) == 24 and stored["undefined_scores"] == 0
+    assert stored["data_sets"] >= 1000 and len(stored["rows"]) == 24 and stored["undefined_scores"] == 0
     assert 92 <= stored["coverage_pct"] <= 97
     mean = np.mean([row["coverage_pct"] for row in stored["rows"]])
     assert stored["coverage_pct"] == pytest.approx(mean, abs=0.01)

@@ -1,0 +1,58 @@
+"""How results print: words for columns, text for values."""
+
+from __future__ import annotations
+
+import datetime
+
+import polars as pl
+import pytest
+
+from cilab.stats.result import heading, readable
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("mean_value_pct", "Mean value (%)"),
+        ("lo_pct", "Low (%)"),
+        ("n_tasks", "Tasks"),
+        ("n", "Number"),
+        ("n_of", "Of"),
+        ("p", "p"),
+        ("pct", "Pct"),
+        ("cost_usd", "Cost (USD)"),
+        ("error_points", "Error (points)"),
+        ("task_id", "Task id"),
+    ],
+)
+def test_a_column_has_a_heading_in_words(column: str, words: str) -> None:
+    assert heading(column) == words
+
+
+def test_a_table_prints_in_words_but_names_stay_as_they_are() -> None:
+    table = pl.DataFrame(
+        {
+            "model": ["sim:my_model", None],
+            "task_id": ["a_b", "c_d"],
+            "dimension": ["handling_conflict", None],
+            "score_pct": [12.345, None],
+            "r": [0.12345, None],
+            "n_runs": [3, None],
+            "open_weights": [True, False],
+            "released": [datetime.date(2026, 1, 2), None],
+        }
+    )
+    assert readable(table).to_dicts() == [
+        {
+            "Model": "sim:my_model",
+            "Task id": "a_b",
+            "Dimension": "handling conflict",
+            "Score (%)": "12.3",
+            "r": "0.123",
+            "Runs": "3",
+            "Open weights": "yes",
+            "Released": "2026-01-02",
+        },
+        dict.fromkeys(("Model", "Dimension", "Score (%)", "r", "Runs", "Open weights", "Released"), "")
+        | {"Task id": "c_d"},
+    ]
