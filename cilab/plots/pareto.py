@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots import labels, panels, roster, style
-from cilab.stats.economy import Pareto
+from cilab.stats.economy import Pareto, by_reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,5 +99,5 @@ def usd_axis(ax: Axes) -> None:
 def _notes(result: Pareto, table: pl.DataFrame) -> list[str]:
     out = ["Cost of the model under test alone, without partners and judges. Bold: no cheaper row scores as much."]
     free = [n for n in result.table["row"] if n not in set(table["row"])]
-    hidden = [*(f"{row} ({why})" for row, why in result.unpriced.items()), *(f"{row} (costs nothing)" for row in free)]
-    return out + ([f"Not shown: {'; '.join(hidden)}."] if hidden else [])
+    hidden = by_reason(dict(result.unpriced) | dict.fromkeys(free, "costs nothing"))
+    return out + ([f"Not shown: {hidden}."] if hidden else [])

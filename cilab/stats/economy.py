@@ -348,8 +348,7 @@ class Pareto(TaskResult):
     def notes(self) -> list[str]:
         """As in `Result`, with the rows that are left out by name."""
         out = super().notes()
-        named = [f"{row} ({why})" for row, why in self.unpriced.items()]
-        return [*out[:-1], *([f"Not shown: {'; '.join(named)}."] if named else []), out[-1]]
+        return [*out[:-1], *([f"Not shown: {by_reason(self.unpriced)}."] if self.unpriced else []), out[-1]]
 
 
 def pareto(
@@ -391,7 +390,7 @@ def pareto(
     unpriced = _unpriced(whole, cost, score)
     rows = [r for r in np.argsort(cost, kind="stable").tolist() if whole.names[r] not in unpriced]
     if not rows:
-        raise TableError(f"pareto: no row has a score and a known cost ({'; '.join(unpriced.values())})")
+        raise TableError(f"pareto: no row has a score and a known cost: {by_reason(unpriced)}")
     g = whole.take(rows)
     counts = task_runs.task_counts(whole, resamples, seed)
     score, draws = _overall(g, counts)
@@ -434,6 +433,14 @@ def _unpriced(g: Grid, cost: Array, score: Array) -> dict[str, str]:
         elif np.isnan(s):
             out[name] = "no overall score: a dimension without a task solved alone"
     return out
+
+
+def by_reason(left_out: Mapping[str, str]) -> str:
+    """Rows behind each reason why they are left out, each reason once."""
+    rows: dict[str, list[str]] = {}
+    for row, why in left_out.items():
+        rows.setdefault(why, []).append(row)
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in rows.items())
 
 
 def _beaten(score: Array, cost: Array) -> np.ndarray:
