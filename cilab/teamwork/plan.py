@@ -65,8 +65,9 @@ class TeamworkBlock(Strict):
     """A block of a study file with `benchmark: teamwork`.
 
     `tasks` are ids, patterns or dimensions of our bank, and paths to folders with tasks. `partners` fill the seats of
-    live partners in turn. `tools: text` is for models without tools of their own. `max_rounds` ends every run early (a
-    trial, not a measurement). `sandbox: none` runs code without bubblewrap, on the user's own risk.
+    live partners in turn. `tools: text` is for models without tools of their own. `max_rounds` ends every run early and
+    `max_tool_calls` allows fewer tool calls in a turn (a trial, not a measurement). `sandbox: none` runs code without
+    bubblewrap, on the user's own risk.
     """
 
     benchmark: Literal["teamwork"]
@@ -84,6 +85,7 @@ class TeamworkBlock(Strict):
     sampling: dict[str, SamplingEntry] = {}
     tools: Literal["native", "text"] = "native"
     max_rounds: int | None = Field(default=None, ge=1)
+    max_tool_calls: int | None = Field(default=None, ge=1)
     sandbox: Literal["bwrap", "none"] = "bwrap"
     #: Version of a user's own agent by its `python:` name; filled with the hash of its source when left out.
     code: dict[str, str] = {}
@@ -196,6 +198,8 @@ def _spec(
         settings["tools"] = "text"
     if block.max_rounds is not None and block.max_rounds < t.rounds:
         settings["max_rounds"] = block.max_rounds
+    if block.max_tool_calls is not None and block.max_tool_calls < t.tool_calls_per_turn:
+        settings["max_tool_calls"] = block.max_tool_calls
     partners = _partners(block, task) if team else {}
     if partners:
         settings["partners"] = partners
@@ -286,11 +290,13 @@ def forecast(spec: RunSpec) -> Forecast:
     t = task.file
     fixed = _fixed_tokens(task, spec.version)
     spread: dict[str, list[tuple[float, float, float]]] = {}
-    per_round, all_rounds = 3 if t.sandbox else 1, spec.settings.get("max_rounds", t.rounds)
+    all_rounds = spec.settings.get("max_rounds", t.rounds)
+    most_calls = spec.settings.get("max_tool_calls", t.tool_calls_per_turn)
+    per_round = min(3 if t.sandbox else 1, most_calls)
     for rounds, tools, words in (
         (1, 0, 40),
         (max(1, round(0.75 * all_rounds)), per_round, _PLAY_TOKENS),
-        (all_rounds, t.tool_calls_per_turn, 1000),
+        (all_rounds, most_calls, 1000),
     ):
         case: dict[str, tuple[float, float, float]] = {}
         calls = rounds * (tools + 1)

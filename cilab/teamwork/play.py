@@ -67,6 +67,7 @@ class Game:
     def __init__(self, task: Task, spec: RunSpec, seats: Seats):
         self.task, self.spec, self.version = task, spec, spec.version
         self.rounds: int = spec.settings.get("max_rounds", task.file.rounds)
+        self.tool_calls_per_turn: int = spec.settings.get("max_tool_calls", task.file.tool_calls_per_turn)
         self._seats, self._rollout = seats, seats.rollout
         self.isolation: Isolation = spec.hints.get("isolation", "bwrap")
         #: Simulated agents act out the same files again and again.
@@ -261,13 +262,13 @@ class Game:
             spare = None if text else answer
             for call in calls:
                 used += 1
-                allowed = used <= self.task.file.tool_calls_per_turn
+                allowed = used <= self.tool_calls_per_turn
                 self._answer_call(call, await self._use(call, said, spare if call is calls[0] else None, allowed))
                 if self.state.over:
                     return "\n".join(said)
             if warned:
                 break
-            warned = used > self.task.file.tool_calls_per_turn
+            warned = used > self.tool_calls_per_turn
             self._flush_results()
         return "\n".join(said)
 

@@ -113,6 +113,13 @@ def test_the_forecast_has_every_model_and_grows(block):
     assert test.calls["r"] == (1, 3, 4) and test.calls["t"][1] == pytest.approx(3 * 0.19)
 
 
+def test_a_trial_has_fewer_rounds_and_tool_calls_and_only_where_that_is_fewer(block):
+    whole, trial = plan(block()), list(plan(block(max_rounds=1, max_tool_calls=1)))
+    assert trial[2].settings.items() >= {"max_rounds": 1, "max_tool_calls": 1}.items()
+    assert forecast(trial[2]).calls["m"][2] < forecast(list(whole)[2]).calls["m"][2]
+    assert [s.run_id for s in plan(block(max_rounds=99, max_tool_calls=40))] == [s.run_id for s in plan(block())]
+
+
 def test_scaling_keeps_every_dimension(block, tmp_path):
     for i in range(4):
         write(tmp_path, changed(id=f"copy{i}"))

@@ -164,10 +164,11 @@ def test_an_action_is_recorded_and_once_is_once(hoist):
     assert results[0] == "Called off." and "once" in results[1]
 
 
-def test_too_many_calls_in_one_turn_are_stopped_and_none_is_lost(tmp_path):
-    folder = write(tmp_path, changed(tool_calls_per_turn=2))
+@pytest.mark.parametrize(("of_task", "of_study"), [(2, {}), (12, {"max_tool_calls": 2})])
+def test_too_many_calls_in_one_turn_are_stopped_and_none_is_lost(tmp_path, of_task, of_study):
+    folder = write(tmp_path, changed(tool_calls_per_turn=of_task))
     many = [calls(*[("call_off", {})] * 3), calls(("call_off", {})), "Enough.", calls(SUBMIT)]
-    rollout, table = played(folder, many, ["other"])
+    rollout, table = played(folder, many, ["other"], settings=of_study)
     results = [m["tool_output"] for m in rollout.messages if m["kind"] == "tool_result"]
     assert sum("no more tool calls" in r for r in results) == 2
     for sent in table.fakes["you"].sent:  # every call has its result, or a provider would refuse the conversation
