@@ -41,6 +41,8 @@ PerCell = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the sample.")]
 Budget = Annotated[float | None, typer.Option("--budget", help="Stop at this cost, USD.")]
+StudyFolder = Annotated[Path, typer.Argument(help="A study's folder.")]
+RouteFile = Annotated[Path | None, typer.Option("--study", help="Study file with the model's route, price and limits.")]
 
 
 def _say(text: str) -> None:
@@ -113,7 +115,7 @@ def run(
 
 @app.command()
 def status(
-    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    data: StudyFolder,
     as_json: Json = False,
 ) -> None:
     """Counts of a study, while it runs or afterwards."""
@@ -201,12 +203,12 @@ def query(
 
 @app.command()
 def regrade(
-    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    data: StudyFolder,
     grader: With,
     repeat: Repeat = 1,
     sample: PerCell = None,
     seed: Seed = 0,
-    study: Annotated[Path | None, typer.Option(help="Study file with the model's route, price and limits.")] = None,
+    study: RouteFile = None,
     budget: Budget = None,
 ) -> None:
     """Grade stored rollouts again with another grader. Nothing is replayed."""
@@ -218,14 +220,14 @@ def regrade(
 
 @app.command()
 def relabel(
-    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    data: StudyFolder,
     judge: With,
     repeat: Repeat = 1,
     sample: Annotated[
         int | None, typer.Option("--sample", help="Runs per model, effort and arm, spread over the dimensions.", min=1)
     ] = None,
     seed: Seed = 0,
-    study: Annotated[Path | None, typer.Option(help="Study file with the model's route, price and limits.")] = None,
+    study: RouteFile = None,
     budget: Budget = None,
 ) -> None:
     """Have stored teamwork messages labelled by another judge. Nothing is replayed."""
@@ -237,12 +239,12 @@ def relabel(
 
 @app.command()
 def annotate(
-    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    data: StudyFolder,
     annotator: With,
     repeat: Repeat = 1,
     sample: PerCell = None,
     seed: Seed = 0,
-    study: Annotated[Path | None, typer.Option(help="Study file with the model's route, price and limits.")] = None,
+    study: RouteFile = None,
     budget: Budget = None,
 ) -> None:
     """Annotate stored dialogues for grounding and disagreement. Nothing is replayed."""
@@ -274,7 +276,7 @@ def show(
 
 @app.command()
 def sample(
-    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    data: StudyFolder,
     what: Annotated[str, typer.Option("--what", help="messages to label, or runs to review.")] = "messages",
     n: Annotated[
         int | None, typer.Option("-n", help="Messages in all (40), or runs per failure mode (20).", min=1)
@@ -330,7 +332,7 @@ app.add_typer(export, name="export")
 
 @export.command(name="inspect")
 def export_inspect(
-    data: Annotated[Path, typer.Argument(help="A study's folder.")],
+    data: StudyFolder,
     out: Annotated[Path, typer.Option("--out", help="Where the logs go.")] = Path("logs"),
 ) -> None:
     """Logs that Inspect AI's viewer opens (needs the extra `inspect`)."""
