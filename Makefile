@@ -46,7 +46,7 @@ docs: setup
 	@$(BIN)/python docs/build_reference.py build/docs
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 tests
 
 lint: setup
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ from cilab.plots import panels, roster, style
 from cilab.stats.conflict import UNTOLD, Conflict, DimensionCorrelations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -88,7 +88,10 @@ def conflict(
     )
 
 
-_BARS = "Bars: intervals of the shares, tasks resampled; brackets: interval of r over models (Fisher's z)."
+_BARS = (
+    "Bars: intervals of the shares, tasks resampled; brackets: interval of r over models (Fisher's z); dashed: least "
+    "squares."
+)
 
 
 def _endings(ax: Axes, *, table: pl.DataFrame, endings: Sequence[tuple[str, str, str, str]]) -> None:
@@ -114,8 +117,14 @@ def _against_others(ax: Axes, *, result: Conflict, name: str) -> None:
     words, column, mark = _AGAINST[name]
     there = result.table.filter(pl.col(column).is_not_null() & pl.col("others_pct").is_not_null())
     ends = there.select(column.replace("_pct", "_lo_pct"), column.replace("_pct", "_hi_pct")).rows()
-    look = {"ls": "none", "elinewidth": 0.7, "label": _with_r(result.correlations, name)}
+    found = result.correlations.filter((pl.col("quantity") == name) & (pl.col("against") == "other dimensions"))
+    line: dict[str, Any] = found.row(0, named=True) if found.height else {"r": None}
+    look = {"ls": "none", "elinewidth": 0.7, "label": _with_r(line)}
     panels.bars(ax, there["others_pct"].to_list(), there[column].to_list(), ends, mark, along="y", **look)
+    if line["r"] is not None:
+        x = [there["others_pct"].min(), there["others_pct"].max()]
+        y = [line["intercept_pct"] + line["slope"] * v for v in x]
+        ax.plot(x, y, ls="--", lw=1.0, color="0.35", zorder=1.5, gid="fit")
     ax.set_ylim(-4, 104)
     ax.grid()
     ax.set_xlabel("Mean of the other dimensions (%)")
@@ -124,14 +133,12 @@ def _against_others(ax: Axes, *, result: Conflict, name: str) -> None:
     panels.title(ax, words, legend_lines=1)
 
 
-def _with_r(table: pl.DataFrame, quantity: str) -> str:
+def _with_r(line: Mapping[str, Any]) -> str:
     """The correlation over models in words."""
-    found = table.filter((pl.col("quantity") == quantity) & (pl.col("against") == "other dimensions"))
-    if not found.height or found["r"][0] is None:
+    if line["r"] is None:
         return "A model"
-    row: dict[str, Any] = found.row(0, named=True)
-    ends = "" if row["lo_models"] is None else f" [{row['lo_models']:.2f}, {row['hi_models']:.2f}]"
-    return f"A model; r = {row['r']:.2f}{ends}".replace("-", "\N{MINUS SIGN}")
+    ends = "" if line["lo_models"] is None else f" [{line['lo_models']:.2f}, {line['hi_models']:.2f}]"
+    return f"A model; r = {line['r']:.2f}{ends}".replace("-", "\N{MINUS SIGN}")
 
 
 # -- correlations of dimensions -----------------------------------------------------------------------------

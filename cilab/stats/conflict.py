@@ -40,7 +40,8 @@ class Conflict(TaskResult):
     groups : the same shares pooled over all rows and over each group, with intervals: `group` (null: all), `quantity,
         n, n_of, share_pct, lo_pct, hi_pct`; `n` is a number of runs, or a sum of joint shares.
     correlations : `quantity, against, n_rows, r, lo, hi` (tasks resampled), `lo_models, hi_models` (Fisher's z), `p,
-        n_empty_resamples, undefined`, over rows.
+        n_empty_resamples, undefined`, over rows, and the least-squares line of the quantity on `against`, both in
+        percent: `intercept_pct, slope` (null where r is).
     """
 
     groups: pl.DataFrame
@@ -264,14 +265,17 @@ def _correlations(
 ) -> pl.DataFrame:
     pairs = [(name, "other dimensions", others, others_draws) for name in ("conflict", *_SHARES, "joint")]
     pairs.append(("joint_none_as_0", "conflict", *known["conflict"]))
-    lines = [
-        {"quantity": name, "against": against}
-        | task_runs.correlation(known[name][0], y, task_runs.paired(g, known[name][1]), draws, ci_level)
-        for name, against, y, draws in pairs
-        if name != "asks" or asked
-    ]
+    lines = []
+    for name, against, y, draws in pairs:
+        if name == "asks" and not asked:
+            continue
+        x, there = known[name][0], np.isfinite(known[name][0]) & np.isfinite(y)
+        found = task_runs.correlation(x, y, task_runs.paired(g, known[name][1]), draws, ci_level)
+        line = (None, None) if found["r"] is None else task_runs.least_squares(100 * y[there], 100 * x[there])
+        found |= {"intercept_pct": line[0], "slope": line[1]}
+        lines.append({"quantity": name, "against": against} | found)
     schema = {"quantity": pl.String, "against": pl.String} | task_runs.CORRELATION_SCHEMA
-    return pl.DataFrame(lines, schema=schema, orient="row")
+    return pl.DataFrame(lines, schema=schema | {"intercept_pct": pl.Float64, "slope": pl.Float64}, orient="row")
 
 
 # -- how dimensions go together -----------------------------------------------------------------------------

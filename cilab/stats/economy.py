@@ -799,8 +799,7 @@ def _fit(name: str, models: Sequence[str], x: Array, score: Array) -> tuple[tupl
     a, y = x[there], 100 * score[there]
     if there.sum() < 2 or np.ptp(a) == 0:
         return (name, int(there.sum()), None, None, None), []
-    slope = float(((a - a.mean()) * (y - y.mean())).sum() / ((a - a.mean()) ** 2).sum())
-    intercept = float(y.mean() - slope * a.mean())
+    intercept, slope = task_runs.least_squares(a, y)
     r = pearson(a, y).estimate
     fitted = intercept + slope * a
     kept = [m for m, ok in zip(models, there, strict=True) if ok]

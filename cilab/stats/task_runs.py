@@ -217,6 +217,12 @@ def correlation(
     return out
 
 
+def least_squares(x: Array, y: Array) -> tuple[float, float]:
+    """Intercept and slope of the least-squares line of `y` on `x`; `x` must vary."""
+    slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+    return float(y.mean() - slope * x.mean()), slope
+
+
 CORRELATION_SCHEMA: dict[str, Any] = {
     "n_rows": pl.Int64,
     **dict.fromkeys(("r", "lo", "hi", "lo_models", "hi_models", "p"), pl.Float64),

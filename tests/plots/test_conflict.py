@@ -10,6 +10,7 @@ import pytest
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 import polars as pl
 
 from cilab import plots
@@ -88,6 +89,17 @@ def test_scores_that_are_only_passes_show_the_best_deals_only() -> None:
     assert "do not tell holding firm" in fig._supxlabel.get_text().replace("\n", " ")
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == []
     assert overlaps(fig) == []
+
+
+@pytest.mark.parametrize("panel", ["asks", "gave_in"])
+def test_the_line_is_that_of_least_squares(panel: str) -> None:
+    ax = plots.conflict(result("conflict"), panel=panel)
+    (line,) = [x for x in ax.lines if x.get_gid() == "fit"]
+    table = result("conflict").table.drop_nulls(["others_pct", f"{panel}_pct"])
+    slope, intercept = np.polyfit(table["others_pct"], table[f"{panel}_pct"], 1)
+    x = line.get_xdata()
+    assert (min(x), max(x)) == (table["others_pct"].min(), table["others_pct"].max())
+    np.testing.assert_allclose(line.get_ydata(), intercept + slope * np.asarray(x))
 
 
 def test_joint_points_have_one_mark_per_kind_of_mean() -> None:
