@@ -20,7 +20,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -286,14 +287,32 @@ def save(figure: Axes | Figure, name: str, *, result: Result, folder: str | os.P
         "pdf": {"Title": name, "Subject": text, "CreationDate": None},
     }
     written = []
-    with style.context():
+    with style.context(), _placed_once(fig) as placed:
         for ending in FORMATS:
             target = Path(folder) / f"{name}.{ending}"
             with _replacing(target) as temporary:
                 fig.savefig(temporary, format=ending, metadata=metadata[ending])
+            placed()
             written.append(target)
     _tell("figures", [path.name for path in written])
     return tuple(written)
+
+
+@contextmanager
+def _placed_once(fig: Figure) -> Iterator[Callable[[], None]]:
+    """Gives a function that says: everything has its place now. To find places takes as long as to draw."""
+    import matplotlib
+
+    engine = fig.get_layout_engine()
+
+    def placed() -> None:
+        with matplotlib.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+            fig.set_layout_engine(None)
+
+    try:
+        yield placed
+    finally:
+        fig.set_layout_engine(engine)
 
 
 def _tell(kind: str, value: Any) -> None:
