@@ -33,7 +33,11 @@ SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "collect": ("Collecting on the simulated path, beside inspect_ai with its mock model", ()),
     "teamwork": ("Teamwork rollouts on the simulated path, without a sandbox", ()),
     "sandbox": ("Running code in the sandbox, beside bare pytest", ()),
-    "long_run": ("A long study: memory, `status` and a query while it runs", ()),
+    "long_run": (
+        "A long study: memory, `status` and a query while it runs",
+        ("--rollouts", "100000", "--every", "20000"),
+    ),
+    "cluster": ("What a call costs the driver of a study on a cluster, beside one process", ()),
     "query": ("A question over ten million messages, beside DuckDB by hand and pandas", ()),
     "bootstrap": ("The bootstrap of a leaderboard, beside pandas and scipy", ()),
     "mediation": ("Mediation and odds ratios, beside refits with statsmodels and numpy", ()),
