@@ -32,6 +32,7 @@ from cilab.collect.redact import hide_values, redact
 from cilab.errors import CilabError, ReportError, nearest
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from nbformat import NotebookNode
@@ -250,6 +251,35 @@ def attempt(compute: Callable[..., Any], *args: Any, **settings: Any) -> Any:
     except CilabError as e:
         _tell("not_computed", str(e))
         return NotComputed(str(e))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """A frame as a report prints it. Made by `table`."""
+
+    frame: pl.DataFrame
+    title: str = ""
+
+    def __repr__(self) -> str:
+        from cilab.stats.result import readable
+
+        return str(readable(self.frame))
+
+    def _repr_html_(self) -> str:
+        from cilab.stats.result import html_table, readable
+
+        return html_table(readable(self.frame), title=self.title)
+
+
+def table(frame: pl.DataFrame, title: str = "") -> Table:
+    """A frame of one's own in words: headings for columns, rounded numbers, every row, long texts in lines.
+
+    Parameters
+    ----------
+    frame : polars DataFrame.
+    title : what stands above it.
+    """
+    return Table(frame, title)
 
 
 def save(figure: Axes | Figure, name: str, *, result: Result, folder: str | os.PathLike[str] = "") -> tuple[Path, ...]:

@@ -404,3 +404,11 @@ def test_the_header_of_a_real_study_does_not_say_simulated(tmp_path: Path) -> No
     head = reports.header(cilab.open(tmp_path / "real"))
     assert "simulated" not in (repr(head) + head._repr_html_()).lower()
     assert "8 ok, 1 refused" in repr(head)
+
+
+def test_a_frame_of_ones_own_prints_in_words_and_whole() -> None:
+    frame = pl.DataFrame({"task_id": [f"t_{i}" for i in range(30)], "mean_value": [0.12345] * 30})
+    shown = reports.table(frame, "Odd tasks")
+    html = shown._repr_html_()
+    assert all(f">t_{i}<" in html for i in range(30))
+    assert "Mean value" in html and "0.123<" in html and "Odd tasks" in html and "Mean value" in repr(shown)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 
 from cilab.errors import TableError
 from cilab.stats.hypothesis_tests import HypothesisTest, fisher
 from cilab.stats.labels import read_labels, wide
 from cilab.stats.ratings import column_of, is_missing, rows_of
-from cilab.stats.result import read_rows
+from cilab.stats.result import Result, read_rows
+from cilab.stats.scores import check_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Leniency:
     detectable : the smallest share of lenient judgements of own models that the test would find with `power`, given
         `n_own`, `n_other` and the other models' share; None where no share below 1 suffices.
     power, alpha : fractions.
-    majority : how many of the other judges must have chosen a label that does not give way.
+    majority : how many of the other judges must have chosen a label that is not in the model's favour.
     n_left_out : reason -> number of messages.
     """
 
@@ -47,9 +49,35 @@ class Leniency:
     n_left_out: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LeniencyResult(Result):
+    """Lenient judgements in a study, of the judges' own family's models and of all others.
+
+    Attributes
+    ----------
+    table : two lines, `own` first: `models` (own, other), `n_messages, n_lenient, lenient_pct` (null without messages),
+        `lo_pct, hi_pct` (Clopper and Pearson).
+    found : the test, with the share that it could have detected.
+    seed : None; nothing here is drawn at random.
+    """
+
+    found: Leniency
+    seed: None = None
+
+    title: ClassVar[str] = "Leniency of the judges"
+
+    def notes(self) -> list[str]:
+        """As in `Result`, and what the test says."""
+        out, test = super().notes(), self.found.test
+        said = f"p = {test.p:.3f}" if test.p is not None else f"undefined: {test.reason}"
+        able = self.found.detectable
+        power = f" A share of {100 * able:.0f}% of the own models would be found with {self.found.power:.0%} power."
+        return [*out[:-1], f"{test.method}: {said}.{power if able is not None else ''}", out[-1]]
+
+
 def leniency_test(
-    final_gives_way: Sequence[bool | None],
-    judges_give_way: Any,
+    final_favours: Sequence[bool | None],
+    judges_favour: Any,
     own: Sequence[bool | None],
     *,
     majority: int | None = None,
@@ -58,13 +86,13 @@ def leniency_test(
 ) -> Leniency:
     """Compare lenient judgements of the judges' own developer's models with those of all other models.
 
-    A judgement is lenient when the final label makes the scripted teammate give way while at least `majority` of the
-    other judges chose one that does not.
+    A judgement is lenient when the final label is in the model's favour (in the paper: it makes the scripted teammate
+    give way) while at least `majority` of the other judges chose one that is not.
 
     Parameters
     ----------
-    final_gives_way : per message, whether the final label makes the teammate give way.
-    judges_give_way : messages x other judges, the same for each of them.
+    final_favours : per message, whether the final label is in the model's favour.
+    judges_favour : messages x other judges, the same for each of them.
     own : per message, whether the model under test is the final judges' own developer's.
     majority : default three quarters of the other judges, rounded up (3 of 4).
     power, alpha : of the share that the test could detect.
@@ -78,7 +106,7 @@ def leniency_test(
     ----------
     Collaborative-intelligence paper, section C.3: 1 of 52 against 6 of 128, p = 0.68, detectable about 19 %.
     """
-    final, mine, others = column_of("final_gives_way", final_gives_way), column_of("own", own), rows_of(judges_give_way)
+    final, mine, others = column_of("final_favours", final_favours), column_of("own", own), rows_of(judges_favour)
     if not len(final) == len(mine) == len(others):
         raise TableError(
             f"one row per message: {len(final)} final labels, {len(others)} rows of judges, {len(mine)} own"
@@ -110,29 +138,78 @@ def leniency_test(
 
 
 def leniency(
-    study: Any, *, judges: Sequence[str], own_family: str, majority: int | None = None, families: Any = None
-) -> Leniency:
+    study: Any,
+    *,
+    judges: Sequence[str],
+    own_family: str,
+    majority: int | None = None,
+    families: Any = None,
+    ci_level: float = 0.95,
+) -> LeniencyResult:
     """`leniency_test` on a study's labels.
+
+    A label is in the model's favour when it does not say that the model gave way. The paper asks whether it makes the
+    scripted teammate give way, which stands in the tasks' scripts and not among the labels; so this counts a few more.
 
     Parameters
     ----------
     study : an opened study or data set with `labels` and `runs`.
     judges : raters of `labels` beside the study's own, for instance four judges from other families.
     own_family : family of the study's judges (as in the models table).
+    majority : as in `leniency_test`.
     families : mapping model -> family; the models table fills what it leaves out.
+    ci_level : of the intervals of both shares.
+
+    Returns
+    -------
+    LeniencyResult
+        `n_used` and `n_left_out` count messages with a final label.
 
     Raises
     ------
     TableError
-        A judge has no label in the study.
+        A judge has no label in the study; `majority` is no number of them.
+
+    References
+    ----------
+    Collaborative-intelligence paper, section C.3.
     """
-    labels, _ = read_labels(study)
+    check_level(ci_level)
+    labels, provenance = read_labels(study)
     table = wide(labels, "gives_way", ("final", *judges))
     models = read_rows(study, ("run_id", "model"))[0].unique("run_id")
     rows = table.join(models, on="run_id", how="left")
     known = _families(rows["model"].to_list(), families)
     own = [None if known.get(m) is None else known[m] == own_family for m in rows["model"]]
-    return leniency_test(rows["final"].to_list(), rows.select(judges).rows(), own, majority=majority)
+    favours = rows.select(~pl.col("final", *judges))
+    found = leniency_test(favours["final"].to_list(), favours.select(judges).rows(), own, majority=majority)
+    sides = (("own", found.lenient_own, found.n_own), ("other", found.lenient_other, found.n_other))
+    return LeniencyResult(
+        table=pl.DataFrame([_line(*side, ci_level) for side in sides], schema=_LINE),
+        found=found,
+        n_used=found.n_own + found.n_other,
+        n_left_out=found.n_left_out,
+        provenance=provenance,
+        parameters={"judges": list(judges), "own_family": own_family, "majority": found.majority, "ci_level": ci_level},
+        caption=(
+            f"Lenient: by the final label the model did not give way, while for at least {found.majority} of the "
+            f"{len(judges)} other judges it did. Own: models of the family {own_family}."
+        ),
+    )
+
+
+_LINE = {"models": pl.String, "n_messages": pl.Int64, "n_lenient": pl.Int64}
+_LINE |= dict.fromkeys(("lenient_pct", "lo_pct", "hi_pct"), pl.Float64)
+
+
+def _line(models: str, lenient: int, n: int, ci_level: float) -> dict[str, Any]:
+    line: dict[str, Any] = {"models": models, "n_messages": n, "n_lenient": lenient}
+    if n:
+        from scipy.stats import binomtest
+
+        ends = binomtest(lenient, n).proportion_ci(ci_level)
+        line |= {"lenient_pct": 100 * lenient / n, "lo_pct": 100 * ends.low, "hi_pct": 100 * ends.high}
+    return line
 
 
 def _families(models: Collection[str | None], given: Mapping[str, str] | None) -> dict[str, str | None]:

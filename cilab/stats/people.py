@@ -42,11 +42,34 @@ class People(Result):
     figure: ClassVar[str | None] = "people"
     title: ClassVar[str] = "People and models on the same tasks"
 
+    def display(self) -> pl.DataFrame:
+        """One line per comparison and group of models."""
+        lines = []
+        for r in self.table.iter_rows(named=True):
+            n = "" if r["people_n"] is None else f" (n = {r['people_n']:,})"
+            lines.append(
+                {
+                    "Task": r["task"],
+                    "Version": r["version"],
+                    "People (%)": _with_ends(r["people_pct"], r["people_lo_pct"], r["people_hi_pct"]) + n,
+                    "Models": "no runs" if r["group"] is None else r["group"],
+                    "Models (%)": _with_ends(r["models_pct"], r["min_pct"], r["max_pct"]),
+                    "Runs": "" if r["n_runs"] is None else f"{r['n_runs']:,} of {r['n_models']} models",
+                }
+            )
+        return pl.DataFrame(lines)
+
     def notes(self) -> list[str]:
         """As in `Result`, with the tasks that have no runs."""
         out = super().notes()
         named = f"No runs here for: {'; '.join(self.unmatched)}."
         return [*out[:-1], *([named] if self.unmatched else []), out[-1]]
+
+
+def _with_ends(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if low is None or high is None else f"{value:.0f} [{low:.0f}, {high:.0f}]"
 
 
 def people(
@@ -121,7 +144,7 @@ def people(
         parameters={"success": success, "ci_level": ci_level},
         caption=(
             "Share that did the right thing, in percent: people as the source study counts them, models as the mean "
-            "over models of their runs on the same task."
+            "over models of their runs on the same task. In brackets: the interval; for models the worst and the best."
         ),
     )
 

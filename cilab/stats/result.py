@@ -141,6 +141,8 @@ class Result:
         )
 
 
+#: Letters from which on a text in a table is broken into lines.
+_LONG = 50
 #: How a column's name ends, and the unit that its heading gives.
 _UNITS = {"pct": "(%)", "points": "(points)", "usd": "(USD)"}
 _WORDS = {"lo": "low", "hi": "high", "n": "number", "r": "r", "p": "p", "tau": "tau", "id": "id"}
@@ -226,11 +228,12 @@ def html_table(
 ) -> str:
     """`table` as HTML that reads well on light and dark grounds (it takes both colours from the page).
 
-    The first column is aligned left, all others right. Every text is escaped.
+    The first column and long texts, which are broken into lines, are aligned left, all others right. Every text is
+    escaped.
     """
     esc = html.escape
     rule = "border-bottom:1px solid color-mix(in srgb, currentColor 35%, transparent)"
-    cell = "padding:.2em .6em;border:0;white-space:nowrap;font-variant-numeric:tabular-nums;background:none"
+    cell = "padding:.2em .6em;border:0;font-variant-numeric:tabular-nums;background:none;vertical-align:top"
     tag = (
         f'<span style="border:1px solid;color:{WARNING_INK};border-radius:3px;padding:0 .4em;margin-left:.6em;'
         f'font-size:.8em;font-weight:600;text-transform:uppercase">{esc(label)}</span>'
@@ -239,19 +242,22 @@ def html_table(
     )
 
     def row(values: Sequence[Any], kind: str, style: str) -> str:
-        cells = "".join(
-            f'<{kind} style="{cell};{style};text-align:{"left" if i == 0 else "right"}">'
-            f"{esc('' if v is None else str(v))}</{kind}>"
-            for i, v in enumerate(values)
-        )
-        return f'<tr style="background:none">{cells}</tr>'
+        cells = []
+        for i, value in enumerate(values):
+            text = "" if value is None else str(value)
+            long = len(text) > _LONG
+            place = "white-space:normal;min-width:18em" if long else "white-space:nowrap"
+            place += f";text-align:{'left' if i == 0 or long else 'right'}"
+            cells.append(f'<{kind} style="{cell};{style};{place}">{esc(text)}</{kind}>')
+        return f'<tr style="background:none">{"".join(cells)}</tr>'
 
     head = row(table.columns, "th", f"{rule};font-weight:600")
     body = "\n".join(row(values, "td", "") for values in table.iter_rows())
+    above = f'<div style="font-weight:600;margin:.3em 0">{esc(title)}{tag}</div>' if title else ""
     small = "".join(f'<div style="font-size:.85em;opacity:.75">{esc(note)}</div>' for note in notes)
     return (
         f'<div class="cilab-result" style="overflow-x:auto;max-width:100%">'
-        f'<div style="font-weight:600;margin:.3em 0">{esc(title)}{tag}</div>'
+        f"{above}"
         f'<table style="border-collapse:collapse;border:0;margin:.3em 0">'
         f"<thead>{head}</thead><tbody>\n{body}\n</tbody></table>"
         f'<div style="margin:.3em 0;max-width:60em;font-size:.92em">{esc(caption)}</div>{small}</div>'

@@ -532,13 +532,18 @@ def test_resampling_runs_is_another_interval_with_the_same_estimate() -> None:
 def test_leniency_of_a_study_counts_the_messages_of_its_judges_family() -> None:
     labels = []
     for i in range(6):
-        labels += judged("r1", i, final="yields", a="asks", b="asks", c="asks", d="yields")
-        labels += judged("r2", i, final="yields", a="yields", b="asks", c="asks", d="yields")
+        labels += judged("r1", i, final="asks", a="yields", b="yields", c="yields", d="asks")
+        # Harsher than the others, or milder than half of them: neither is lenient.
+        others = "asks" if i % 2 else "yields"
+        labels += judged("r2", i, final="yields" if i % 2 else "asks", a=others, b=others, c="asks", d="asks")
     result = agree.leniency(
         study(labels), judges=["a", "b", "c", "d"], own_family="f", families={"sim:F1": "f", "sim:O1": "g"}
     )
-    assert (result.n_own, result.lenient_own, result.n_other, result.lenient_other) == (6, 6, 6, 0)
-    assert result.test.p == pytest.approx(2 / math.comb(12, 6))
+    assert result.table.select("models", "n_messages", "n_lenient").rows() == [("own", 6, 6), ("other", 6, 0)]
+    assert result.table.row(1)[3:] == pytest.approx((0.0, 0.0, 100 * (1 - 0.025 ** (1 / 6))))  # Clopper and Pearson
+    assert result.found.test.p == pytest.approx(2 / math.comb(12, 6))
+    assert (result.n_used, result.n_left_out) == (12, {})
+    assert "p = 0.002" in repr(result) and "power" in repr(result)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import datetime
 import polars as pl
 import pytest
 
-from cilab.stats.result import heading, readable
+from cilab.stats.result import heading, html_table, readable
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,11 @@ def test_a_table_prints_in_words_but_names_stay_as_they_are() -> None:
         dict.fromkeys(("Model", "Dimension", "Score (%)", "r", "Runs", "Open weights", "Released"), "")
         | {"Task id": "c_d"},
     ]
+
+
+def test_a_long_text_is_broken_into_lines_and_every_text_is_escaped() -> None:
+    html = html_table(pl.DataFrame({"what": ["<b>short</b>", "word " * 20]}), title="")
+    short, long = html.index("&lt;b&gt;"), html.index("word word")
+    assert "white-space:nowrap" in html[:short].rpartition("<td")[2]
+    assert "white-space:normal" in html[:long].rpartition("<td")[2]
+    assert "font-weight:600;margin" not in html  # without a title nothing stands for it
