@@ -63,17 +63,21 @@ _ESTIMATORS = {
     "weighting": "weighting",
 }
 _VERBS = ("annotate", "forecast", "open", "query", "regrade", "report", "run_study", "status")
+#: Submodules that come with the package's name, loaded at first use.
+_MODULES = ("claims", "datasets", "expressions", "plots", "registry", "reports", "samples", "stats", "store")
 __all__ = sorted([*_VERBS, *_ESTIMATORS])
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"cilab.{name}")
     if name in _ESTIMATORS:
         return getattr(import_module(f"cilab.stats.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module 'cilab' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})
 
 
 def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study:

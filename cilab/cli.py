@@ -164,21 +164,26 @@ def report(
     if not name:
         raise CilabError(f"name a report, or all: {', '.join(reports.list_reports())}")
     params = _params(param or [])
-    if data is None:
+    if data is None and "data" not in params:
         _say("no --data: the reports stand on the simulated data sets, and say so")
     if name != ["all"] and len(name) == 1:
         rendered = reports.render(name[0], data=data, params=params, out=out, figures=figures)
         report_all.write_index(out)
+        for what in rendered.not_computed:
+            _say(f"not computed: {what}")
         print(rendered.html.resolve())
-        return
+        raise typer.Exit(1 if rendered.empty else 0)
     wanted = None if name == ["all"] else name
     batch = report_all.render_all(
         wanted, data=data, params=params, out=out, figures=figures, workers=workers, told=_report_told
     )
     for which, why in batch.left_out.items():
         _say(f"left out {which}: {why}")
+    for which, done in batch.rendered.items():
+        for what in done.not_computed:
+            _say(f"{which}: not computed: {what}")
     print(batch.index.resolve())
-    raise typer.Exit(1 if batch.failed else 0)
+    raise typer.Exit(1 if batch.failed or any(done.empty for done in batch.rendered.values()) else 0)
 
 
 @app.command()

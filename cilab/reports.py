@@ -83,6 +83,11 @@ class RenderedReport:
     warnings: tuple[str, ...] = field(default=(), repr=False)
     not_computed: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all came out: no figure, and something that these data or parameters could not give."""
+        return bool(self.not_computed) and not self.figures
+
 
 # -- what there is ------------------------------------------------------------------------------------
 
@@ -418,6 +423,9 @@ def render(
             not_computed=tuple(value for kind, value in records if kind == "not_computed"),
         )
         facts = next((value for kind, value in records if kind == "header"), {})
+        nb.metadata["cilab"] = {"figures": [path.name for path in target.figures]}
+        for left in set(_figures_of(target.notebook)) - {path.name for path in target.figures}:
+            (figures_dir / left).unlink(missing_ok=True)  # else it would pass for a figure of this rendering
         write_text(target.notebook, _notebook_text(nb))
         write_text(target.html, _page(nb, report, facts, asked))
         failed.unlink(missing_ok=True)
@@ -426,6 +434,15 @@ def render(
         raise
     _log(out_dir, name, asked, began, "done", target.warnings)
     return target
+
+
+def _figures_of(notebook: Path) -> list[str]:
+    """Names of the figure files that the last rendering wrote; none where there is no such notebook."""
+    try:
+        found = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["cilab"]["figures"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name for name in found if Path(str(name)).name == name]
 
 
 def parameters(name: str) -> dict[str, str]:

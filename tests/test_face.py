@@ -24,3 +24,9 @@ def test_importing_the_face_loads_nothing_heavy():
     heavy = {"polars", "pandas", "litellm", "pymc", "statsmodels", "matplotlib", "scipy", "duckdb", "pyarrow", "typer"}
     code = f"import sys, cilab; print(sorted({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_submodules_come_with_the_package():
+    code = "import cilab; print(cilab.datasets.hand_worked_round, cilab.plots.gap, 'reports' in dir(cilab))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.rstrip().endswith("True"), done.stderr

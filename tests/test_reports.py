@@ -412,3 +412,39 @@ def test_a_frame_of_ones_own_prints_in_words_and_whole() -> None:
     html = shown._repr_html_()
     assert all(f">t_{i}<" in html for i in range(30))
     assert "Mean value" in html and "0.123<" in html and "Odd tasks" in html and "Mean value" in repr(shown)
+
+
+DRAWS = """
+from matplotlib.figure import Figure
+from cilab import reports
+from cilab.errors import TableError
+from cilab.stats.result import Provenance, Result
+import polars as pl
+
+def compute():
+    if n < 1:
+        raise TableError(f"n is {n}; give a number from 1 on")
+    origin = Provenance("study", "hash", False, None, "0")
+    return Result(table=pl.DataFrame({"x": [n]}), n_used=1, n_left_out={}, provenance=origin)
+
+result = reports.attempt(compute)
+for i in range(n):
+    reports.save(Figure(), f"draws-{i}", result=result, folder=figures_dir)
+result
+"""
+
+
+def test_figures_of_an_earlier_rendering_do_not_outlive_it(tmp_path, ship, monkeypatch) -> None:
+    ship("draws", DRAWS, parameters='n = 2\nfigures_dir = ""')
+    monkeypatch.setattr(reports, "FORMATS", ("png",))
+    places = {"out": tmp_path / "reports", "figures": tmp_path / "figures"}
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "draws-mine.png").write_text("not of a report")
+    reports.render("draws", **places)
+    there = lambda: {p.stem for p in (tmp_path / "figures").glob("*.png")}  # noqa: E731
+    assert there() == {"draws-0", "draws-1", "draws-mine"}
+    assert not reports.render("draws", params={"n": 1}, **places).empty
+    assert there() == {"draws-0", "draws-mine"}
+    nothing = reports.render("draws", params={"n": 0}, **places)
+    assert nothing.empty and nothing.not_computed == ("n is 0; give a number from 1 on",)
+    assert there() == {"draws-mine"}

@@ -105,6 +105,9 @@ def test_report_lists_and_renders(played, root):
     assert html == (played.folder / "reports" / "maze_gap.html").resolve()
     assert html.stat().st_size > 10_000
     assert sorted(p.suffix for p in (played.folder / "figures").iterdir()) == [".pdf", ".png", ".svg"]
+    nothing = played.run("report", "fill_in", "--data", "out")
+    assert nothing.code == 1  # there are mazes only
+    assert [line for line in nothing.lines if line.startswith("not computed: ")], nothing.err
 
 
 def test_doctor_names_what_it_looked_at_and_no_key(shell):

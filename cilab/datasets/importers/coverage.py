@@ -53,7 +53,10 @@ def _gaps(runs: pl.DataFrame) -> list[str]:
     short = per.filter(pl.col("n") < pl.col("all")).sort("n", "model")
     if short.height in (0, per.height):  # where nobody has all tasks there is no grid to be complete
         return []
-    named = ", ".join(f"{r['model']} {r['n']} of {r['all']}" for r in short.head(4).iter_rows(named=True))
+    named = ", ".join(
+        f"{' '.join(filter(None, (r['model'], r['dimension'], r['version'])))} {r['n']} of {r['all']}"
+        for r in short.head(4).iter_rows(named=True)
+    )
     return [
         f"{short.height} of {per.height} model, dimension and version cells lack tasks: {named}"
         f"{' …' if short.height > 4 else ''}."

@@ -466,7 +466,7 @@ def _range_of(values: pl.Series) -> str:
 def _scale_guess(ours: str, values: pl.Series) -> str:
     top, low = values.max(), values.min()
     if low >= 0 and 1 < top <= 100 and (values > 1).sum() * 2 >= (values > 0).sum():
-        return f" It looks like percentages: say scale={{{ours!r}: 0.01}}."
+        return f" It looks like percentages: say scale={{{ours!r}: 0.01}} (on the command line -o scale={ours}=0.01)."
     return " Say scale={...} to divide, or on_bad='drop' to leave these rows out."
 
 

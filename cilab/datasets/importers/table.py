@@ -13,6 +13,7 @@ Rules that hold for every table
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def import_table(
     name: str | None = None,
     header: Sequence[str] | None = None,
     wide: str | Mapping[str, Any] | None = None,
-    scale: Mapping[str, float] | None = None,
+    scale: Mapping[str, float] | float | str | None = None,
     values: Mapping[str, Mapping[str, str]] | None = None,
     on_bad: str | None = None,
     **columns: Any,
@@ -56,7 +57,7 @@ def import_table(
     name : name of the data set and, where nothing else says it, of the benchmark; default the mapping's or the file's.
     header : column names of a CSV file that has none.
     wide : for a matrix, our column that its column headings are (`task_id` or `model`); its cells are scores.
-    scale : our column -> factor, e.g. `{"score": 0.01}` for percentages.
+    scale : our column -> factor, e.g. `{"score": 0.01}` for percentages; a number is the score's.
     values : our column -> {their word: ours}, e.g. `{"version": {"solo": "alone"}}`.
     on_bad : `refuse` (default) or `drop` rows with a value that cannot stand.
     **columns : our_column=their_column, or our_column="=constant", or our_column="{theirs}/{theirs}".
@@ -103,25 +104,56 @@ def import_table(
 def _told(
     columns: Mapping[str, Any],
     wide: str | Mapping[str, Any] | None,
-    scale: Mapping[str, float] | None,
-    values: Mapping[str, Mapping[str, str]] | None,
+    scale: Any,
+    values: Any,
     on_bad: str | None,
     into: str,
 ) -> dict[str, Any]:
     """The keyword arguments as a part of a section."""
     known = TABLES[into].names if into in TABLES else ()
-    stray = [c for c in (*columns, *(scale or {}), *(values or {})) if c not in known]
+    scale, values = _factors(scale), values or {}
+    if not isinstance(values, Mapping) or not all(isinstance(v, Mapping) for v in values.values()):
+        raise ImportFailed(f"values is {values!r}: give a mapping of our column to a mapping of its values")
+    if not isinstance(wide, str | Mapping | None):
+        raise ImportFailed(f"wide is {wide!r}: give what the headers are, such as model, or a mapping")
+    stray = [c for c in (*columns, *scale, *values) if c not in known]
     if stray:
         raise ImportFailed(f"table {into} has no column {stray[0]}.{nearest(stray[0], known)}")
-    out: dict[str, Any] = {"columns": {k: mappings.column(v) for k, v in columns.items()}}
-    out["more"] = {k: {"scale": v} for k, v in (scale or {}).items()}
-    for k, v in (values or {}).items():
+    out: dict[str, Any] = {"columns": {k: mappings.column(_named(k, v)) for k, v in columns.items()}}
+    out["more"] = {k: {"scale": v} for k, v in scale.items()}
+    for k, v in values.items():
         out["more"].setdefault(k, {})["values"] = v
     if wide is not None:
         out["wide"] = {"headers": wide} if isinstance(wide, str) else dict(wide)
     if on_bad is not None:
         out["on_bad"] = on_bad
     return out
+
+
+def _named(ours: str, column: Any) -> str | Mapping[str, Any]:
+    """What a caller says of one of our columns; a column may be called by a number."""
+    if isinstance(column, int | float) and not isinstance(column, bool):
+        return str(column)
+    if not isinstance(column, str | Mapping):
+        raise ImportFailed(
+            f"{ours} is {column!r}: give the name of a column of the table, '=a constant' or '{{a}}/{{b}}'"
+        )
+    return column
+
+
+def _factors(scale: Any) -> dict[str, Any]:
+    """Our column -> factor, from a mapping, a number (the score's), or `score=0.01` (from the command line)."""
+    if isinstance(scale, Mapping):
+        return dict(scale)
+    if scale is None:
+        return {}
+    if isinstance(scale, str):
+        column, _, factor = scale.partition("=")
+        with contextlib.suppress(ValueError):
+            return {column.strip(): float(factor)}
+    elif isinstance(scale, int | float) and not isinstance(scale, bool):
+        return {"score": scale}
+    raise ImportFailed(f"scale is {scale!r}: give a factor for the score, such as 0.01, or score=0.01")
 
 
 def _with_told(section: dict[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:

@@ -398,3 +398,36 @@ def test_every_row_is_placed_dropped_or_doubled_and_no_cell_is_lost(tmp_path_fac
 def _score_of(made) -> list:
     known = {1.0: ["yes", 1.0], 0.0: ["no", 0.0, -0.0], None: [None, ""]}
     return known.get(made["score"], [made["score"]])
+
+
+@pytest.mark.parametrize("scale", [0.01, "score=0.01", {"score": 0.01}])
+def test_a_factor_may_be_a_number_a_text_or_a_mapping(write, scale):
+    path = write("pct.csv", "model,task_id,pct\na,t1,50\n")
+    assert runs(import_table(path, score="pct", version="=test", scale=scale))["score"].to_list() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"scale": "abc"}, "scale is 'abc'"),
+        ({"scale": True}, "scale is True"),
+        ({"scale": [1]}, "scale is"),
+        ({"values": 3}, "values is 3"),
+        ({"values": {"version": 3}}, "values is"),
+        ({"wide": 3}, "wide is 3"),
+        ({"model": [1]}, "model is"),
+        ({"model": None}, "model is None"),
+        ({"model": 3}, "no column|3"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_in_one_line(write, said, words):
+    path = write("mine.csv", "model,task_id,score\na,t1,1\n")
+    with refused(words) as e:
+        import_table(path, version="=test", **said)
+    assert "\n" not in str(e.value)
+
+
+def test_cells_that_lack_tasks_are_named_whole(write):
+    text = "model,task_id,dimension,score\na,t1,taking_over,1\na,t2,taking_over,0\nb,t1,taking_over,1\n"
+    notes = import_table(write("gap.csv", text), version="=test").report.notes
+    assert any("b taking_over test 1 of 2" in note for note in notes)
