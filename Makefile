@@ -17,7 +17,7 @@ help:
 	@echo "make setup        only the environment in $(VENV)"
 	@echo "make lint         ruff, format check"
 	@echo "make bench        the benchmarks that have targets"
-	@echo "make faults       the whole campaign of faults (about an hour); its counts go to docs/reliability.md"
+	@echo "make faults       the whole campaign of faults (half an hour); its counts go to docs/reliability.md"
 	@echo "make lock         resolve requirements.lock anew"
 
 setup: $(STAMP)
