@@ -8,10 +8,12 @@ Exit codes: 0 done, 1 finished with failed or missing runs, 2 bad input, 3 budge
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,15 +36,37 @@ Out = Annotated[
 Data = Annotated[list[str], typer.Option("--data", help="A study: a folder, a pattern or a URL; may be given again.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
 With = Annotated[str, typer.Option("--with", help="The model that grades or annotates; `rules` for code.")]
+Judge = Annotated[str, typer.Option("--with", help="The model that judges, named as in a study file.")]
 Repeat = Annotated[int, typer.Option("--repeat", help="How often each rollout is looked at.", min=1)]
 PerCell = Annotated[
     int | None,
     typer.Option("--sample", help="Rollouts per model, stratified by setting and success (paper: 40).", min=1),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the sample.")]
-Budget = Annotated[float | None, typer.Option("--budget", help="Stop at this cost, USD.")]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", help="Start no call once the folder's known cost, all before included, is this (USD)."),
+]
 StudyFolder = Annotated[Path, typer.Argument(help="A study's folder.")]
 RouteFile = Annotated[Path | None, typer.Option("--study", help="Study file with the model's route, price and limits.")]
+
+
+@contextlib.contextmanager
+def _stdout_for_us() -> Iterator[Any]:
+    """Standard output for our answer alone: what a user's agent prints, or a program that it starts, goes to stderr.
+
+    The process ends with the command, so its descriptor is not put back: a call that was given up may print still.
+    """
+    ours = sys.stdout
+    if ours is sys.__stdout__ and None not in (ours, sys.stderr):
+        ours.flush()
+        with open(os.dup(ours.fileno()), "w", encoding=ours.encoding, errors=ours.errors) as kept:
+            os.dup2(sys.stderr.fileno(), ours.fileno())
+            with contextlib.redirect_stdout(sys.stderr):
+                yield kept
+    else:  # somebody has put another stream in its place
+        with contextlib.redirect_stdout(sys.stderr):
+            yield ours
 
 
 def _say(text: str) -> None:
@@ -95,22 +119,22 @@ def run(
 
     if gate not in ("on", "off"):
         raise CilabError(f"--gate {gate}: is on or off.")
-    settings: dict[str, Any] = {"out": out, "scale": scale, "limit": limit, "gate": gate == "on"}
-    if dry_run:
-        forecast = runs.forecast_study(study, **settings)
-        print(json.dumps(forecast.as_dict()) if as_json else _forecast_text(forecast))
-        return
-    loaded = runs.load_study(study, scale)
-    folder = out or str(runs.STUDIES / loaded.file.name)
-    elsewhere = None
-    if scheduler is not None:
-        from cilab.cluster import Cluster
+    with _stdout_for_us() as ours:
+        if dry_run:
+            forecast = runs.forecast_study(study, out=out, scale=scale, limit=limit, gate=gate == "on")
+            print(json.dumps(forecast.as_dict()) if as_json else _forecast_text(forecast), file=ours)
+            return
+        loaded = runs.load_study(study, scale)
+        folder = out or str(runs.STUDIES / loaded.file.name)
+        elsewhere = None
+        if scheduler is not None:
+            from cilab.cluster import Cluster
 
-        elsewhere = Cluster(scheduler, loaded)
-    summary = runs.run_loaded(loaded, out=out, limit=limit, gate=gate == "on", elsewhere=elsewhere)
-    if as_json:
-        print(json.dumps(_summary_dict(summary, folder)))
-    raise typer.Exit(_tell(summary, folder))
+            elsewhere = Cluster(scheduler, loaded)
+        summary = runs.run_loaded(loaded, out=out, limit=limit, gate=gate == "on", elsewhere=elsewhere)
+        if as_json:
+            print(json.dumps(_summary_dict(summary, folder)), file=ours)
+        raise typer.Exit(_tell(summary, folder))
 
 
 @app.command()
@@ -135,8 +159,7 @@ def status(
         print(
             f"interrupted rollouts {found['interrupted_rollouts']}, {found['kept_completions']} answers kept for them"
         )
-    unknown = f" (+{found['unpriced_runs']} runs of unknown price)" if found["unpriced_runs"] else ""
-    print(f"cost      ${found['usd']:.4f}{unknown}")
+    print(f"cost      {_cost_text(found)}")
     for reason, n in sorted(found["errors"].items(), key=lambda item: -item[1])[:5]:
         print(f"  {n} x {reason}")
 
@@ -226,7 +249,7 @@ def regrade(
 @app.command()
 def relabel(
     data: StudyFolder,
-    judge: With,
+    judge: Judge,
     repeat: Repeat = 1,
     sample: Annotated[
         int | None, typer.Option("--sample", help="Runs per model, effort and arm, spread over the dimensions.", min=1)
@@ -266,6 +289,7 @@ def show(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page here instead of text to the screen.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Cut nothing that is long; a page of --html is whole.")] = False,
 ) -> None:
     """The transcript of one run, readable: who said what, the labels, the verdict."""
     import cilab
@@ -273,7 +297,7 @@ def show(
 
     page = page_of(cilab.open(data), run_id)
     if html is None:
-        print(page.as_text(os.get_terminal_size().columns if sys.stdout.isatty() else 100))
+        print(page.as_text(os.get_terminal_size().columns if sys.stdout.isatty() else 100, full=full))
     else:
         page.save(html)
         print(html.resolve())
@@ -309,6 +333,8 @@ def sample(
         from cilab.relabelling import label_choices
 
         labels = label_choices(study, drawn.table["run_id"].to_list())
+    for note in drawn.notes:
+        _say(note)
     form = samples.write_form(drawn, out, raters=rater or ("person:1",), choices=labels, study_path=data.resolve())
     for path in (*form.csv, *form.notebooks, *([form.key] if form.key else [])):
         print(path)
@@ -438,13 +464,16 @@ def init(
     made = lay_out(folder)
     for name in made.kept:
         _say(f"kept {name}: you changed it")
-    print(f"{made.folder}: {len(made.written)} file{'s' if len(made.written) != 1 else ''} laid out")
-    print(
-        f"next   cd {made.folder}\n"
-        "       cilab quickstart                # a small study and its reports, without a key\n"
-        "       cilab lab                       # JupyterLab on the notebooks\n"
-        "       cilab run studies/my_first.yaml # your own study: edit the file first"
-    )
+    counts = [(made.written, "laid out"), (made.there, "there already"), (made.kept, "kept as you changed them")]
+    said = ", ".join(f"{len(files)} {words}" for files, words in counts if files)
+    print(f"{made.folder.resolve()}: study files and notebooks: {said}")
+    steps = [] if made.folder.resolve() == Path.cwd() else [f"cd {made.folder}"]
+    steps += [
+        "cilab quickstart                # a small study and its reports, without a key",
+        "cilab lab                       # JupyterLab on the notebooks",
+        "cilab run studies/my_first.yaml # your own study: edit the file first",
+    ]
+    print("next   " + "\n       ".join(steps))
 
 
 @app.command()
@@ -475,15 +504,36 @@ def _report_told(n: int, of: int, which: str, reason: str | None) -> None:
     _say(f"{n}/{of} {which}{f' failed: {reason}' if reason else ''}")
 
 
+def _cost_text(found: dict[str, Any]) -> str:
+    """The known cost, and what is not in it; where no price is known at all, that it is unknown."""
+    calls, runs = found["unpriced_calls"], found["unpriced_runs"]
+    n, what = (calls, "call") if calls else (runs, "run")
+    if not n:
+        return f"${found['usd']:.4f}"
+    unknown = f"{n} {what}{'' if n == 1 else 's'} of unknown price"
+    return f"${found['usd']:.4f} (+{unknown})" if found["usd"] else f"unknown ({unknown})"
+
+
 def _summary_dict(summary: Any, folder: str | Path) -> dict[str, Any]:
+    """For --json: `ok`, `refused` and `gated_out` add up to `finished`; `this_session` is what was done just now."""
     p = summary.progress
+    session = {
+        "ok": p.ok,
+        "refused": p.refused,
+        "gated_out": p.gated_out - p.gated_again,
+        "errors": p.errors,
+        "calls": p.calls,
+        "replayed": p.replayed,
+        "usd": p.usd - p.usd_before,
+        "unpriced_calls": p.unpriced_calls,
+        "seconds": summary.seconds,
+    }
     return {
         "data": str(folder),
         "planned": p.planned,
         "finished": p.done,
-        "ok": p.ok,
-        "refused": p.refused,
-        "gated_out": p.gated_out,
+        **p.by_status,
+        "this_session": session,
         "errors": dict(summary.errors),
         "missing": summary.missing,
         "calls": p.calls,
@@ -498,7 +548,10 @@ def _summary_dict(summary: Any, folder: str | Path) -> dict[str, Any]:
 def _tell(summary: Any, folder: str | Path) -> int:
     """Say how a session ended and how to go on; returns the exit code."""
     p = summary.progress
-    _say(f"{p.done} of {p.planned} finished in {folder} ({summary.seconds:.0f} s, {p.calls} calls, ${p.usd:.4f})")
+    n = summary.unreadable
+    unread = f"; {n} answer{'' if n == 1 else 's'} could not be read" if n else ""
+    took = f"{summary.seconds:.0f} s, {p.calls} calls, ${p.usd:.4f}"
+    _say(f"{p.done} of {p.planned} finished in {folder} ({took}){unread}")
     if p.unpriced_calls:
         _say(f"{p.unpriced_calls} calls had no known price; they are not in the cost, nor in the budget")
     for reason, n in sorted(summary.errors.items(), key=lambda item: -item[1])[:5]:
@@ -510,17 +563,37 @@ def _tell(summary: Any, folder: str | Path) -> int:
     elif summary.stopped == "interrupted":
         _say("interrupted; nothing that arrived is lost. Run the same command again: it continues")
     elif summary.missing:
-        _say(f"{summary.missing} not finished; run the same command again: only these are played")
+        _say(f"{summary.missing} not finished; {_how_to_go_on(summary.errors)}")
     return summary.exit_code
+
+
+def _how_to_go_on(errors: Mapping[str, int]) -> str:
+    """What to do about runs that failed: first what asking again will not mend, by the kinds of the errors."""
+    from cilab.collect.model import TERMINAL
+
+    key, agent, other = "set the right key", "correct the agent", "mend what is named above"
+    found = set()
+    for reason in errors:
+        kind, _, text = reason.partition(": ")
+        if kind in TERMINAL:
+            found.add(key if kind in ("auth", "no_key") else agent if text.startswith("python:") else other)
+    played = "all runs of an edited agent are played anew" if agent in found else "only these are played"
+    again = f"run the same command again: {played}"
+    first = " and ".join(what for what in (key, agent, other) if what in found)
+    return f"{first}, then {again}" if first else again
 
 
 def _forecast_text(f: Any) -> str:
     def triple(values: Any, form: str = ",.0f") -> str:
         return " / ".join(format(v, form) for v in values)
 
+    if f.finished is None:
+        finished = "how many are finished is not known on this machine; the whole plan is forecast"
+    else:
+        finished = f"{f.finished:,} finished already"
     lines = [
         f"study      {f.study}",
-        f"rollouts   {len(f.run_ids):,} planned, {f.finished:,} finished already",
+        f"rollouts   {len(f.run_ids):,} planned, {finished}",
         "           least / expected / most",
         f"calls      {triple(f.calls)}",
         f"tokens in  {triple(f.tokens_in)}",

@@ -93,12 +93,13 @@ def checked(model: type[BaseModel], raw: Any, where: str, at: str, error: type[C
 def _first_line(error: ValidationError, model: type[BaseModel], raw: Any, at: str) -> str:
     problems = [(_steps(p, raw), p) for p in error.errors(include_url=False)]
     steps, first = _likeliest(problems)
-    place = (at + "".join(_step(s) for s in steps)).lstrip(".") or "file"
+    place = (at + "".join(_step(s) for s in steps)).lstrip(".")
+    place = f"{place}: " if place else ""  # what concerns the whole names its keys itself
     others = {other[: len(steps)] for other, _ in problems if steps[: len(other)] != other} - {steps}
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
-        return f"{place}: unknown key.{nearest(str(steps[-1]), sorted(_field_names(model)))}{more}"
-    return f"{place}: {_words(first)}{more}"
+        return f"{place}unknown key.{nearest(str(steps[-1]), sorted(_field_names(model)))}{more}"
+    return f"{place}{_words(first)}{more}"
 
 
 def _step(step: Any) -> str:

@@ -391,6 +391,15 @@ def read_meta(folder: Path) -> dict[str, Any]:
     return {k: _from_blob(v, folder / JOURNAL_NAME) for k, v in rows}
 
 
+def read_kept(folder: Path) -> Iterator[tuple[str, bool, Any]]:
+    """(job, whether it ended, payload) of every answer kept here; a job that ended so far ended in an error."""
+    sql = "SELECT job, job IN (SELECT job FROM finished), payload FROM completions ORDER BY job"
+    with _reading(folder) as db:
+        rows = () if db is None else db.execute(sql)
+        for job, ended, blob in rows:
+            yield job, bool(ended), _from_blob(blob, folder / JOURNAL_NAME)
+
+
 def count_unfinished(folder: Path) -> tuple[int, int]:
     """(jobs, completions) received inside unfinished jobs."""
     with _reading(folder) as db:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,12 @@ _CELL = (
     "success",
 )
 
+#: Features that each look asks for: without a value in any of them, its answer could not be read.
+_FEATURES = {
+    "grade": ("weighted_outcome", "success"),
+    "annotate": (*annotating.AGENT_FEATURES, *annotating.PAIR_FEATURES),
+}
+
 _Look = Callable[[Maze, Sequence[Mapping[str, Any]], str, Seats, Any, Sampling], Awaitable[list[dict[str, Any]]]]
 
 
@@ -75,11 +82,13 @@ def regrade(
         takes every rollout.
     seed : of the sample.
     study : a study file with the grader's route, price, base and limits.
-    budget_usd : stop at this cost.
+    budget_usd : start no call once the known cost of the folder, all that was paid before included, has reached this;
+        what is in flight then is finished and paid.
 
     Returns
     -------
     Summary
+        Its `unreadable` of `answers` could not be read; nothing but such answers is exit code 1.
         Rows of `annotations` have agent 0 and the features weighted_outcome, success, n_valid, split_up;
         chance_weighted_outcome and chance_success (the same moves shuffled, graded alike: the chance floor);
         scheme (its name in `text`) and grade_prompt (the prompts' hash in `text`). An answer that could not be
@@ -108,7 +117,8 @@ def annotate(
     """Annotate stored dialogues for grounding, strategy and disagreement (paper, appendix D.2).
 
     Parameters as in `regrade`; only pairs and relays are looked at. The features are those of
-    `cilab.maze.annotate`, the grounding score X among them.
+    `cilab.maze.annotate`, the grounding score X among them. An answer that could not be read leaves nulls, and
+    `unparsed: ` with its beginning in `text`.
     """
     names = ("annotator", "retry")
     return _again("annotate", _annotate, annotator, names, data, repeat, sample, seed, study, budget_usd, show_progress)
@@ -178,7 +188,21 @@ def _again(
             for number in range(repeat):
                 yield _job(transcripts, position, row, purpose, look, name, annotator, prompt, number)
 
-    return again.drive(jobs, show_progress)
+    summary = again.drive(jobs, show_progress)
+    return again.counted(summary, lambda: _answers(again.opened, purpose, annotator, rows, repeat))
+
+
+def _answers(opened: store.Study, purpose: str, annotator: str, chosen: pl.DataFrame, repeat: int) -> tuple[int, int]:
+    """(looks that are stored, those of them from which no feature could be read), of one annotator and its rollouts."""
+    mine = (
+        (pl.col("annotator") == annotator)
+        & (pl.col("repeat") < repeat)
+        & pl.col("feature").is_in(_FEATURES[purpose])
+        & pl.col("run_id").is_in(chosen["run_id"].implode())
+    )
+    looks = opened.annotations.filter(mine).group_by("run_id", "repeat").agg(pl.col("value").is_null().all())
+    unread = store.collect(looks.select("value"), opened.path)["value"]
+    return unread.len(), int(unread.sum())
 
 
 class SecondLook:
@@ -222,6 +246,14 @@ class SecondLook:
             **model_policy(self._file),
         )
         return drive(engine, jobs, show_progress)
+
+    @staticmethod
+    def counted(summary: Summary, count: Callable[[], tuple[int, int]]) -> Summary:
+        """The summary with its answers, and how many of them could not be read."""
+        if summary.fatal:  # the disk is full, say: what ended the session is told, not what reading gives now
+            return summary
+        answers, unreadable = count()
+        return replace(summary, answers=answers, unreadable=unreadable)
 
 
 def _job(

@@ -20,8 +20,10 @@ from cilab.collect.engine import Job, Summary
 from cilab.collect.model import Message, Sampling
 from cilab.collect.spec import Rollout, Seats, digest
 from cilab.errors import CilabError, StudyError
+from cilab.maze.plan import RULES
 from cilab.regrading import SecondLook
 from cilab.teamwork.judges import ask
+from cilab.teamwork.script import UNPARSED
 from cilab.teamwork.task import dimension_labels
 
 #: Runs whose calls are read at a time.
@@ -50,18 +52,22 @@ def relabel(
     sample : runs per row (model, effort, arm), spread evenly over dimensions; None takes every run with labels.
     seed : of the sample.
     study : a study file with the judge's route, price, base and limits.
-    budget_usd : stop at this cost.
+    budget_usd : start no call once the known cost of the folder, all that was paid before included, has reached this;
+        what is in flight then is finished and paid.
 
     Returns
     -------
     Summary
-        Rows of `labels` have the judge's name as rater.
+        Rows of `labels` have the judge's name as rater. Its `unreadable` of `answers` gave no label; nothing but such
+        answers is exit code 1.
 
     Raises
     ------
     StudyError, StoreError
         Bad input, before anything is called.
     """
+    if judge == RULES:
+        raise StudyError("--with rules: no rules can judge messages; name a model, such as --with openai/gpt-4.1.")
     again = SecondLook(data, judge, repeat, sample, study, budget_usd)
     runs = _chosen(again.opened, sample, seed)
     if runs.is_empty():
@@ -73,7 +79,20 @@ def relabel(
             for run in runs.iter_rows(named=True):
                 yield _job(prompts, run, judge, number)
 
-    return again.drive(jobs, show_progress)
+    summary = again.drive(jobs, show_progress)
+    return again.counted(summary, lambda: _answers(again.opened, judge, runs, repeat))
+
+
+def _answers(opened: store.Study, judge: str, runs: pl.DataFrame, repeat: int) -> tuple[int, int]:
+    """(stored answers of a judge on some runs, those of them that were no label)."""
+    raters = [_rater(judge, number) for number in range(repeat)]
+    mine = pl.col("rater").is_in(raters) & pl.col("run_id").is_in(runs["run_id"].implode())
+    labels = store.collect(opened.labels.filter(mine).select("label"), opened.path)["label"]
+    return labels.len(), int((labels == UNPARSED).sum())
+
+
+def _rater(judge: str, number: int) -> str:
+    return judge if number == 0 else f"{judge}#{number}"
 
 
 def label_choices(study: Any, run_ids: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -105,7 +124,7 @@ def _labels_in(prompt: str) -> dict[str, str]:
 
 
 def _job(prompts: _Prompts, run: Mapping[str, Any], judge: str, number: int) -> Job:
-    rater = judge if number == 0 else f"{judge}#{number}"
+    rater = _rater(judge, number)
 
     async def play(seats: Seats) -> Rollout:
         model = seats.model(judge, f"relabel:{rater}", "judge", under_test=False)

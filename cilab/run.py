@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from cilab import journal, registry, store, tables
 from cilab.collect import background
 from cilab.collect.engine import Elsewhere, Engine, Job, Summary, rollout_job
@@ -31,6 +33,8 @@ from cilab.study import ModelSettings, Study, load
 STUDIES = Path("data") / "studies"
 #: Seconds that a call is expected to take, for the dry run's estimate of time.
 _SECONDS_PER_CALL = 6.0
+#: Seats of calls that looked at stored rollouts again (`cilab.regrading`, `cilab.relabelling`).
+_SECOND_LOOK = r"^(?:grade|annotate|relabel):"
 
 
 @lru_cache(maxsize=1)
@@ -184,6 +188,7 @@ def run_loaded(
     """As `run_study`, for a study that was read already; `elsewhere` plays its rollouts on other machines."""
     for _ in study.specs(gate=gate, limit=limit):
         pass  # the whole plan, before anything is written: a maze that cannot be made is bad input
+    plan = None if limit is None else frozenset(spec.run_id for _, spec in study.specs(gate=gate))
     models = models_of(study)
     mirror = store.mirror(out)
     folder = prepare_folder(study, out if mirror is None else mirror.folder)
@@ -194,6 +199,7 @@ def run_loaded(
         budget_usd=study.file.budget_usd,
         elsewhere=elsewhere,
         after_parts=None if mirror is None else mirror.push,
+        plan=plan,
         **model_policy(study),
     )
 
@@ -331,7 +337,13 @@ def _keep_file(folder: Path, text: str) -> None:
 def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
     """Run the engine on the background loop, show progress once it is planned, and pass Ctrl-C on.
 
-    The first Ctrl-C lets the calls in flight finish; the second gives them up. Both keep what arrived.
+    The first Ctrl-C lets the calls in flight finish; the second gives them up; the third leaves without them, where
+    somebody's own code holds up the loop. Each keeps what arrived.
+
+    Raises
+    ------
+    CilabError
+        The folder cannot be used, or the loop broke.
     """
     future = background.submit(engine.run(jobs))
     view: Display | None = None
@@ -342,8 +354,8 @@ def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
                 summary = future.result(timeout=0.2)
                 view = view or display(show_progress)
                 return summary
-            except FutureTimeout:
-                if future.done():
+            except FutureTimeout as e:
+                if future.done() and future.exception() is e:  # its own, not that of the wait
                     raise
                 if engine.progress.planned:
                     view = view or display(show_progress)
@@ -353,8 +365,11 @@ def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
                 if pressed == 1:
                     engine.progress.note = "stopping after the calls in flight; Ctrl-C again to give them up"
                     engine.stop()
-                else:
+                elif pressed == 2:
+                    engine.progress.note = "giving up the calls in flight; Ctrl-C again to leave at once"
                     engine.abort()
+                else:
+                    raise
     finally:
         if view is not None:
             view.close(engine.progress)
@@ -367,12 +382,13 @@ def drive(engine: Engine, jobs: Any, show_progress: bool) -> Summary:
 class StudyForecast:
     """What a study would do and cost: every triple is (least, expected, most).
 
-    `usd` counts the models with a known price only; `unpriced` names the others.
+    `usd` counts the models with a known price only; `unpriced` names the others. `finished` is None where what was
+    played is not known on this machine: the forecast is then of the whole plan.
     """
 
     study: str
     run_ids: tuple[str, ...]
-    finished: int
+    finished: int | None
     calls: tuple[float, float, float]
     tokens_in: tuple[float, float, float]
     tokens_out: tuple[float, float, float]
@@ -394,11 +410,19 @@ def forecast_study(
     limit: int | None = None,
     gate: bool = True,
 ) -> StudyForecast:
-    """What is left to play of a study, in calls, tokens, USD and hours. Calls nothing, writes nothing."""
+    """What is left to play of a study, in calls, tokens, USD and hours. Calls nothing, writes nothing.
+
+    Of a study behind a URL, what this machine holds of it is counted; a machine that never played it does not know.
+    """
     study = load_study(path, scale)
-    folder = Path(out) if out is not None and "://" not in os.fspath(out) else STUDIES / study.file.name
-    done = store.finished_jobs(folder) if folder.is_dir() else set()
-    if folder.is_dir():
+    behind_url = out is not None and "://" in os.fspath(out)
+    if behind_url:
+        folder = store.Mirror(os.fspath(out)).folder
+    else:
+        folder = Path(out) if out is not None else STUDIES / study.file.name
+    done: set[str] = set()
+    if known := folder.is_dir():
+        done = store.finished_jobs(folder)
         again = journal.PROVISIONAL if not gate else ("error",)
         done |= {job for job, status, _ in journal.read_finished(folder) if status not in again}
     sums: dict[str, list[list[float]]] = {}
@@ -415,11 +439,11 @@ def forecast_study(
             for row, part in zip(model, (f.calls, f.tokens_in, f.tokens_out), strict=True):
                 for case in range(3):
                     row[case] += part[name][case]
-    return _summed(study, tuple(run_ids), finished, sums)
+    return _summed(study, tuple(run_ids), finished if known or not behind_url else None, sums)
 
 
 def _summed(
-    study: Study, run_ids: tuple[str, ...], finished: int, sums: Mapping[str, list[list[float]]]
+    study: Study, run_ids: tuple[str, ...], finished: int | None, sums: Mapping[str, list[list[float]]]
 ) -> StudyForecast:
     by_model, unpriced = [], []
     usd = [0.0] * 3
@@ -473,17 +497,26 @@ def _cost(study: Study, name: str, tokens_in: float, tokens_out: float) -> float
 def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Counts of a study's folder, while it runs or afterwards: by status, unfinished, USD.
 
-    `finished` counts every finished rollout; `earlier` those of them that the last session did not plan,
-    since the study file was edited.
+    Returns
+    -------
+    dict
+        `planned` is the size of the whole plan, also after a session with a limit; None where no session was here.
+        `finished` counts every finished rollout, with those that were gated out; `earlier` those of them that are not
+        in the plan, since the study file was edited. `usd` is what is known to have been paid: for finished rollouts,
+        for answers kept of unfinished ones, and for second looks. `unpriced_calls` and `unpriced_runs` count what is
+        not in it since its price is unknown.
     """
     study = store.open_study(folder)
-    runs = store.collect(study.runs.select("status", "cost_usd_team", "error"), study.path)
+    kept = _paid_kept(study.path)
+    runs = store.collect(study.runs.select("run_id", "status", "cost_usd_team", "error"), study.path)
     counts = dict(runs.group_by("status").len().iter_rows())
     meta = journal.read_meta(study.path)
     jobs, completions = journal.count_unfinished(study.path)
     planned = meta.get("planned")
     finished = sum(n for s, n in counts.items() if s != "error")
     earlier = meta.get("earlier", 0)
+    cost = _cost_so_far(study, runs, kept)
+    cost["usd"] = max(cost["usd"], meta.get("usd", 0.0))  # a failed call that cost something may stand nowhere else
     return {
         "study": meta.get("study", study.name),
         "planned": planned,
@@ -493,7 +526,48 @@ def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
         "missing": None if planned is None else max(0, planned - (finished - earlier)),
         "interrupted_rollouts": jobs,
         "kept_completions": completions,
-        "usd": float(runs["cost_usd_team"].sum() or 0.0),
-        "unpriced_runs": runs["cost_usd_team"].null_count(),
+        **cost,
         "errors": dict(runs.filter(runs["status"] == "error").group_by("error").len().iter_rows()),
+    }
+
+
+def _paid_kept(folder: Path) -> pl.DataFrame:
+    """Per job, the USD of its answers in the journal and how many have no known price; `ended`: rows hold them too."""
+    jobs: dict[str, list[Any]] = {}
+    for job, ended, payload in journal.read_kept(folder):
+        usd = payload["row"].get("cost_usd")
+        entry = jobs.setdefault(job, [ended, 0.0, 0])
+        entry[1] += usd or 0.0
+        entry[2] += usd is None
+    schema = {"run_id": pl.String, "ended": pl.Boolean, "kept": pl.Float64, "kept_unknown": pl.Int64}
+    return pl.DataFrame([(job, *entry) for job, entry in jobs.items()], schema=schema, orient="row")
+
+
+def _cost_so_far(study: Any, runs: pl.DataFrame, kept: pl.DataFrame) -> dict[str, Any]:
+    """`usd`, `unpriced_calls` and `unpriced_runs`; an answer that stands in more than one place is counted once.
+
+    A run's own sum says what its calls cost, unless one of them has no known cost: only then they are read. Data that
+    was imported may have costs and no calls, or neither.
+    """
+    partly = runs.filter(pl.col("cost_usd_team").is_null() & (pl.col("status") != "gated_out"))["run_id"]
+    second = pl.col("seat").str.contains(_SECOND_LOOK).alias("second")
+    unknown = pl.col("cost_usd").is_null() & pl.col("error").is_null()
+    paid = study.calls.filter(second | pl.col("run_id").is_in(partly.implode()))
+    sums = (pl.col("cost_usd").sum().alias("paid"), unknown.cast(pl.Int64).sum().alias("unknown"))
+    calls = store.collect(paid.group_by("run_id", second).agg(*sums), study.path)
+    looks, own = calls.filter("second"), calls.filter(~pl.col("second")).drop("second")
+
+    kept = kept.filter(~pl.col("ended") | pl.col("run_id").is_in(runs["run_id"].implode()))
+    each = runs.join(own, on="run_id", how="left").join(kept, on="run_id", how="full", coalesce=True)
+    calls_unknown = pl.max_horizontal("unknown", "kept_unknown").fill_null(0)
+    no_calls = pl.col("run_id").is_in(partly.implode()) & pl.col("unknown").is_null()
+    found = each.select(
+        usd=pl.max_horizontal("cost_usd_team", "paid", "kept").sum(),
+        calls=calls_unknown.sum(),
+        runs=(no_calls | (pl.col("status").is_not_null() & (calls_unknown > 0))).sum(),
+    ).row(0, named=True)
+    return {
+        "usd": float(found["usd"] + looks["paid"].sum()),
+        "unpriced_calls": int(found["calls"] + looks["unknown"].sum()),
+        "unpriced_runs": int(found["runs"]),
     }

@@ -7,6 +7,7 @@ Forms
     A CSV file (UTF-8 with a mark, as spreadsheets want it) with the columns `run_id, index, rater, label, reason` for
     messages and `run_id, reviewer, new_score, reason` for runs, then what is to be read. And a notebook without outputs
     that shows each transcript and has one raw cell per item to write the answer into. Either is enough.
+    Neither shows the steps of the script, which hold the judges' votes, nor a grader's words.
 
     The ids of cilab's own runs are hashes and tell nothing, so they stand in the form and it is read back as it is. Ids
     of imported runs may spell a model's name. Then items have hashed ids of their own, a key file is written beside the
@@ -479,8 +480,12 @@ def _item_id(run_id: str, index: int | None) -> str:
 
 
 def _tail(text: str, most: int) -> str:
-    """The end of a text, which is where the message stands; said where the beginning is left out."""
-    return text if len(text) <= most else f"[… {len(text) - most:,} characters before this]\n{text[-most:]}"
+    """The end of a text, which is where the message stands; said where the beginning, in whole lines, is left out."""
+    if len(text) <= most:
+        return text
+    at = len(text) - most
+    at = text.find("\n", at, at + most // 2) + 1 or at
+    return f"[… {at:,} characters before this]\n{text[at:]}"
 
 
 def _check_raters(raters: Sequence[str], stems: Mapping[str, str]) -> None:

@@ -149,7 +149,7 @@ def load(path: Path, benchmarks: Mapping[str, Benchmark], scale: float = 1.0) ->
         raise StudyError(f"{path}: no such study file.{_similar(path)}") from None
     except (OSError, UnicodeDecodeError) as e:
         raise StudyError(f"{path}: cannot be read ({e}).") from None
-    return parse(text, benchmarks, where=str(path), scale=scale)
+    return parse(text, benchmarks, where=str(path), scale=scale, folder=path.parent)
 
 
 def _refuse_credentials(file: StudyFile, where: str) -> None:
@@ -170,8 +170,15 @@ def _similar(path: Path) -> str:
     return f" Did you mean {known[hint.removeprefix(' Did you mean ').removesuffix('?')]}?" if hint else ""
 
 
-def parse(text: str, benchmarks: Mapping[str, Benchmark], *, where: str = "study", scale: float = 1.0) -> Study:
-    """As `load`, from the file's text."""
+def parse(
+    text: str,
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    where: str = "study",
+    scale: float = 1.0,
+    folder: Path | None = None,
+) -> Study:
+    """As `load`, from the file's text; folders that a block names are looked for in `folder` first."""
     if not 0 < scale < math.inf:
         raise StudyError(f"--scale {scale}: must be a number above 0.")
     raw = read_yaml(text, where, StudyError)
@@ -189,5 +196,10 @@ def parse(text: str, benchmarks: Mapping[str, Benchmark], *, where: str = "study
             hint = nearest(str(name), list(benchmarks))
             raise StudyError(f"{where}: {at}.benchmark is {name!r}; known: {', '.join(benchmarks)}.{hint}")
         part = checked(benchmarks[name].block, block, where, at, StudyError)
+        if folder is not None and hasattr(part, "beside"):
+            try:
+                part = part.beside(folder)
+            except CilabError as e:
+                raise StudyError(f"{where}: {at}: {e}") from None
         blocks.append((benchmarks[name], part.scaled(scale) if scale != 1.0 else part))
     return Study(file, text, tuple(blocks), where)

@@ -37,6 +37,8 @@ from cilab.teamwork.task import STAGES, TASK_ID, Exemplar, TaskError, dimension_
 STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}
 _JUDGES = {rater: f"sim/exact-judge-{which}" for rater, which in zip(RATERS, "abc", strict=True)}
 _PARTNER = "sim/team-partner"
+#: How every tool begins when it refuses a call (`cilab.teamwork.tools`).
+REFUSAL = "error: "
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class TaskCheck:
     Attributes
     ----------
     table : one row per run: `task_id, dimension, exemplar, version, kind, expected, got, score, outcome, evidence,
-        labels, as_expected`; the stubborn agents are the rows of kind `stubborn`, without an expectation of their own.
+        labels, refused, as_expected`; `refused` are the answers of tools that refused a call. The stubborn agents are
+        the rows of kind `stubborn`, without an expectation of their own.
     problems : one line each; empty when everything is proven.
     shares : agent -> share of its runs (of the version that counts) that fail.
     """
@@ -79,10 +82,14 @@ def check_tasks(wanted: Sequence[str] = ("*",), *, isolation: str = "bwrap") -> 
         for spec, exemplar, agent in _runs_of(task, isolation, models):
             asked[spec.run_id] = (task, exemplar, agent)
             specs.append(spec)
-    rows = [_row(*asked[run["run_id"]], run) for run in _played(specs, models)]
+    rows, wrong = [], []
+    for run in _played(specs, models):
+        task, exemplar, agent = asked[run["run_id"]]
+        rows.append(_row(task, exemplar, agent, run))
+        wrong += _wrong(rows[-1], exemplar)
     table = pl.DataFrame(rows, schema=_SCHEMA).sort("task_id", "kind", "exemplar")
     shares = _shares(table)
-    return TaskCheck(table, (*_wrong(table), *(_too_easy(shares) if len(tasks) >= 10 else ())), shares)
+    return TaskCheck(table, (*wrong, *(_too_easy(shares) if len(tasks) >= 10 else ())), shares)
 
 
 _SCHEMA = {
@@ -97,6 +104,7 @@ _SCHEMA = {
     "outcome": pl.String,
     "evidence": pl.List(pl.String),
     "labels": pl.List(pl.String),
+    "refused": pl.List(pl.String),
     "as_expected": pl.Boolean,
 }
 
@@ -214,7 +222,13 @@ def _played(specs: Sequence[RunSpec], models: Mapping[str, ChatModel]) -> list[d
         study = store.Study(Path(folder))
         final = study.labels.filter(pl.col("rater") == "final").sort("run_id", "index")
         said = final.group_by("run_id").agg(pl.col("label").alias("labels"), pl.col("noticed").any().alias("seen"))
-        runs = study.runs.join(said, on="run_id", how="left").collect()
+        answers = study.messages.filter(
+            (pl.col("kind") == "tool_result")
+            & (pl.col("delivered_to").list.len() > 0)  # not those of an inherited session
+            & pl.col("tool_output").str.starts_with(REFUSAL)
+        ).sort("run_id", "index")
+        refused = answers.group_by("run_id", maintain_order=True).agg(pl.struct("tool", "tool_output").alias("refused"))
+        runs = study.runs.join(said, on="run_id", how="left").join(refused, on="run_id", how="left").collect()
         by_id = {run["run_id"]: run for run in runs.iter_rows(named=True)}
         return [by_id[spec.run_id] for spec in specs]
 
@@ -227,8 +241,7 @@ def _row(task: Task, exemplar: Exemplar | None, agent: str, run: Mapping[str, An
     expected = exemplar.expect if exemplar else None
     right = None
     if exemplar is not None:
-        right = got == expected or (expected == "fail" and got not in ("pass", "error"))
-        right = right and (exemplar.score is None or exemplar.score == run["score"])
+        right = _came_out(exemplar, got, run["score"]) and exemplar.refused == bool(run["refused"])
     return {
         "task_id": task.id,
         "dimension": task.file.dimension,
@@ -241,6 +254,7 @@ def _row(task: Task, exemplar: Exemplar | None, agent: str, run: Mapping[str, An
         "outcome": run["outcome"] if run["status"] == "ok" else run["error"],
         "evidence": run["evidence"] or [],
         "labels": run["labels"] or [],
+        "refused": [_refusal(**answer) for answer in run["refused"] or ()],
         "as_expected": right,
     }
 
@@ -271,16 +285,36 @@ def _got(task: Task, run: Mapping[str, Any]) -> str:
     return stage if stage in STAGES and (mode in expected.values() or stage in expected) else "fail"
 
 
-def _wrong(table: pl.DataFrame) -> Iterator[str]:
-    broken = (pl.col("got") == "error") & pl.col("expected").is_null()
-    for row in table.filter(broken).iter_rows(named=True):
-        yield f"{row['task_id']}: the {row['exemplar']} agent ends in an error: {row['outcome']}"
-    for row in table.filter(~pl.col("as_expected")).iter_rows(named=True):
+def _refusal(tool: str, tool_output: str) -> str:
+    """What a tool answered to a call that it refused, with the tool's name once."""
+    return f"{tool}: {tool_output.removeprefix(REFUSAL).removeprefix(f'{tool}: ')}"
+
+
+def _came_out(exemplar: Exemplar, got: str, score: float | None) -> bool:
+    right = got == exemplar.expect or (exemplar.expect == "fail" and got not in ("pass", "error"))
+    return right and (exemplar.score is None or exemplar.score == score)
+
+
+def _wrong(row: Mapping[str, Any], exemplar: Exemplar | None) -> Iterator[str]:
+    """What is wrong with a run, if anything."""
+    if exemplar is None:
+        if row["got"] == "error":
+            yield f"{row['task_id']}: the {row['exemplar']} agent ends in an error: {row['outcome']}"
+        return
+    where, refused = f"{row['task_id']}: exemplars.{row['exemplar']} ({row['version']})", "; ".join(row["refused"])
+    if not _came_out(exemplar, row["got"], row["score"]):
         seen, said = (", ".join(row[k]) or "none" for k in ("evidence", "labels"))
         yield (
-            f"{row['task_id']}: exemplars.{row['exemplar']} ({row['version']}): expected {row['expected']}, got "
-            f"{row['got']} (outcome {row['outcome']}, score {row['score']}, evidence {seen}, labels {said})"
+            f"{where}: expected {row['expected']}, got {row['got']} (outcome {row['outcome']}, score {row['score']}, "
+            f"evidence {seen}, labels {said}{f', refused {refused}' if refused else ''})"
         )
+    elif refused and not exemplar.refused:
+        yield (
+            f"{where}: a tool refuses its call: {refused}. Mend the call, or write `refused: true` if that is what "
+            "the exemplar shows."
+        )
+    elif exemplar.refused and not refused:
+        yield f"{where}: says `refused: true`, but no tool refuses a call of it."
 
 
 def _shares(table: pl.DataFrame) -> dict[str, float]:

@@ -36,11 +36,13 @@ class Workspace:
     folder : the workspace.
     written : files that were laid out or brought up to date, by their path inside.
     kept : files that differ from ours because the user changed them; they were left alone.
+    there : files that were there already, as they come from this version.
     """
 
     folder: Path
     written: tuple[str, ...]
     kept: tuple[str, ...]
+    there: tuple[str, ...] = ()
 
 
 def init(folder: str | os.PathLike[str]) -> Workspace:
@@ -73,11 +75,11 @@ def init(folder: str | os.PathLike[str]) -> Workspace:
             raise WorkspaceError(f"{target} is not empty and no workspace; name a new folder: cilab init my_lab")
         for name in _OWN:
             (target / name).mkdir(parents=True, exist_ok=True)
-        written, kept, hashes = _lay_out(target, known or {})
+        written, kept, there, hashes = _lay_out(target, known or {})
         _write_marker(target, hashes)
     except OSError as e:
         raise WorkspaceError(f"{target}: cannot be laid out ({e.strerror}); name another folder") from None
-    return Workspace(target, tuple(written), tuple(kept))
+    return Workspace(target, tuple(written), tuple(kept), tuple(there))
 
 
 def root(start: str | os.PathLike[str] = ".") -> Path | None:
@@ -141,9 +143,9 @@ def _laid_out(folder: Path) -> Mapping[str, str] | None:
     return {str(k): str(v) for k, v in dict(found).items()}
 
 
-def _lay_out(target: Path, known: Mapping[str, str]) -> tuple[list[str], list[str], dict[str, str]]:
-    """Copy what ships to `target`; returns what was written, what was kept, and the hashes of what is ours."""
-    written, kept, hashes = [], [], dict(known)
+def _lay_out(target: Path, known: Mapping[str, str]) -> tuple[list[str], list[str], list[str], dict[str, str]]:
+    """Copy what ships to `target`; returns what was written, kept and there already, and the hashes of ours."""
+    written, kept, same, hashes = [], [], [], dict(known)
     for name, source in _sources():
         copy, new = target / name, _hash(source)
         there = _hash(copy) if copy.is_file() else None
@@ -154,8 +156,10 @@ def _lay_out(target: Path, known: Mapping[str, str]) -> tuple[list[str], list[st
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
             written.append(name)
+        else:
+            same.append(name)
         hashes[name] = new
-    return written, kept, hashes
+    return written, kept, same, hashes
 
 
 def _sources() -> Iterator[tuple[str, Path]]:

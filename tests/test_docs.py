@@ -39,6 +39,13 @@ def test_every_study_that_ships_loads_and_plans(path):
     assert len({s.run_id for s in specs}) == len(specs) > 0
 
 
+@pytest.mark.parametrize("name", ["studies/my_first.yaml", "docs/studies.md", "docs/collect.md"])
+def test_where_a_budget_is_explained_the_calls_in_flight_are_named(name):
+    text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+    assert "beyond this" not in text
+    assert re.search(r"in flight[^.]*`concurrency`|`concurrency`[^.]*calls", text)
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
 def test_every_command_in_a_guide_exists(path):
     from cilab.cli import app

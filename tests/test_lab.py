@@ -56,6 +56,20 @@ def test_init_says_what_to_do_next_and_every_command_it_names_is_there(tmp_path)
     assert json.loads(forecast.stdout)["usd"] == [0, 0, 0]
 
 
+def test_init_in_a_fresh_workspace_says_what_is_there_and_sends_nobody_anywhere(tmp_path):
+    first = cilab("init", ".", folder=tmp_path).stdout
+    again = cilab("init", ".", folder=tmp_path).stdout
+    n = len(workspace.init(tmp_path).there)
+    assert n > 20 and f"{tmp_path.resolve()}: study files and notebooks: {n} laid out\n" in first
+    assert f"{tmp_path.resolve()}: study files and notebooks: {n} there already\n" in again
+    for said in (first, again):
+        assert "cd " not in said and "next   cilab quickstart" in said
+    (tmp_path / "studies" / "my_first.yaml").write_text("name: mine\n")
+    (tmp_path / "studies" / "maze_sim.yaml").unlink()
+    mixed = cilab("init", str(tmp_path), folder=tmp_path.parent).stdout
+    assert f"1 laid out, {n - 2} there already, 1 kept as you changed them" in mixed and f"cd {tmp_path}" in mixed
+
+
 def test_init_again_changes_nothing_and_brings_back_what_was_deleted(tmp_path):
     first = workspace.init(tmp_path)
     assert workspace.init(tmp_path).written == ()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cilab
-from cilab import regrading
+from cilab import cli, regrading
 from cilab.collect.model import CallError, Completion, Usage
 from cilab.errors import CilabError, StudyError
 from cilab.maze import annotate as annotating
@@ -269,11 +269,61 @@ def test_repeats_are_graded_independently(data, grader):
 def test_an_answer_that_cannot_be_read_twice_leaves_nulls_with_its_text(data, grader):
     model = grader(lambda messages, sampling: "It went well.")
     summary = again(regrade, data, grader="fake/g", sample=4)
-    assert summary.exit_code == 0 and len(model.asked) == 2 * summary.progress.ok
+    assert len(model.asked) == 2 * summary.progress.ok
     found = annotations(data)
     assert set(found["feature"]) == {"weighted_outcome", "success", "grade_prompt"}
     outcomes = found.filter(pl.col("feature") == "success")
     assert outcomes["value"].null_count() == outcomes.height and set(outcomes["text"]) == {"It went well."}
+
+
+UNREADABLE = [(regrade, "grader", moves("right")), (annotate, "annotator", lambda *_: '{"reconciliation": "never"}')]
+
+
+@pytest.mark.parametrize(("look", "who", "readable"), UNREADABLE)
+def test_answers_none_of_which_could_be_read_are_counted_and_no_success(data, grader, capsys, look, who, readable):
+    grader(lambda messages, sampling: "It went well.")
+    name = look.__name__
+    for _ in range(2):  # the second time from what is stored: nothing is asked
+        assert cli.app([name, str(data), "--with", "fake/g", "--sample", "4"], standalone_mode=False) == 1
+        line = capsys.readouterr().err.splitlines()[-1]
+        n = int(line.split(" of ")[0])
+        assert n > 1 and line.endswith(f"; {n} answers could not be read")
+    grader(readable)
+    summary = again(look, data, sample=4, repeat=2, **{who: "fake/g"})
+    assert (summary.exit_code, summary.answers, summary.unreadable) == (0, 2 * n, n)
+
+
+def test_one_answer_that_could_not_be_read_is_counted_and_does_not_fail_the_others(data, grader, capsys):
+    count = iter(range(10**6))
+    grader(lambda messages, sampling: "Well." if next(count) < 2 else json.dumps({"moves": ["right"]}))
+    study = data.parent / "one.yaml"
+    study.write_text(STUDY.replace("blocks:", "concurrency: 1\nblocks:"), encoding="utf-8")
+    args = ["regrade", str(data), "--with", "fake/g", "--study", str(study)]
+    assert cli.app(args, standalone_mode=False) == 0
+    assert capsys.readouterr().err.splitlines()[-1].endswith("; 1 answer could not be read")
+
+
+def test_the_rules_read_everything(data):
+    for look, who in ((regrade, "grader"), (annotate, "annotator")):
+        summary = again(look, data, **{who: "rules"})
+        assert (summary.exit_code, summary.unreadable) == (0, 0) and summary.answers == summary.progress.done
+
+
+def test_what_second_looks_cost_is_in_the_status(data, grader):
+    assert cilab.status(data)["usd"] == 0.0
+    model = grader(moves("right"))
+    again(regrade, data, grader="fake/g", sample=4)
+    again(annotate, data, annotator="fake/g", sample=4)
+    assert cilab.status(data)["usd"] == pytest.approx(0.25 * len(model.asked)) and len(model.asked) > 4
+
+
+def test_what_second_looks_cost_is_counted_once_where_some_of_them_fail(data, grader):
+    count = iter(range(10**6))
+    model = grader(lambda messages, sampling: CallError("bad_request", "no") if next(count) % 3 == 2 else "Well.")
+    summary = again(regrade, data, grader="fake/g", sample=4)
+    assert summary.progress.errors > 0
+    answered = sum(i % 3 != 2 for i in range(len(model.asked)))
+    assert cilab.status(data)["usd"] == pytest.approx(0.25 * answered) == pytest.approx(summary.progress.usd)
 
 
 def test_a_grader_that_fails_is_an_error_of_that_look_and_the_next_command_tries_it_again(data, grader):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import polars as pl
 import pytest
 
 import cilab
+from cilab import cli, store
 from cilab import run as runs
-from cilab import store
 from cilab.collect.litellm_model import LiteLLMModel
+from cilab.collect.model import CallError, Completion, Usage
 from cilab.errors import StudyError
 
 MAZES = "mazes: {count: 2}"
@@ -142,7 +146,140 @@ def test_status_counts_what_is_there(tmp_path):
     path = study(tmp_path, "[sim/strong]")
     cilab.run_study(path, limit=4, show_progress=False)
     found = cilab.status("data/studies/s")
-    assert (found["finished"], found["planned"], found["by_status"], found["usd"]) == (4, 4, {"ok": 4}, 0.0)
+    assert (found["finished"], found["by_status"], found["usd"], found["unpriced_runs"]) == (4, {"ok": 4}, 0.0, 0)
+    assert (found["planned"], found["missing"]) == (6, 2)
+
+
+def test_a_limit_after_the_whole_study_does_not_make_it_look_smaller(tmp_path):
+    path = study(tmp_path, "[sim/strong]")
+    cilab.run_study(path, show_progress=False)
+    whole = cilab.status("data/studies/s")
+    cilab.run_study(path, limit=2, show_progress=False)
+    assert cilab.status("data/studies/s") == whole and whole["planned"] == 6
+
+
+def test_a_limit_below_one_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(StudyError, match="--limit 0"):
+        cilab.run_study(study(tmp_path, "[sim/strong]"), limit=0, show_progress=False)
+    assert not (tmp_path / "data").exists()
+
+
+# -- what was paid ------------------------------------------------------------------------------------------
+
+
+class Paid:
+    """A model of a known price, or of none: every call takes a moment, so that many are in flight."""
+
+    name, provider = "fake/paid", "fake"
+
+    def __init__(self, usd):
+        self.usd, self.calls = usd, 0
+
+    async def complete(self, messages, *, tools=None, sampling):
+        self.calls += 1
+        await asyncio.sleep(0.02)
+        return Completion("I go right.", usage=Usage(100, 10), cost_usd=self.usd)
+
+
+@pytest.fixture
+def paid(monkeypatch):
+    """Makes the model that every name is resolved to."""
+
+    def use(usd):
+        model = Paid(usd)
+        monkeypatch.setattr(runs, "resolver", lambda study, benchmarks: lambda name: model)
+        return model
+
+    return use
+
+
+LIMITS = "limits: {default: {concurrency: 64}}"
+
+
+@pytest.mark.parametrize("concurrency", [1, 5])
+def test_status_counts_what_unfinished_rollouts_have_cost_and_the_budget_is_passed_by_calls_in_flight_only(
+    tmp_path, paid, concurrency
+):
+    model = paid(0.5)
+    extra = f"budget_usd: 3\nconcurrency: {concurrency}\n{LIMITS}"
+    path = study(tmp_path, "[openai/x]", extra, mazes="{count: 9}", versions="[pair]")
+    summary = cilab.run_study(path, show_progress=False)
+    assert (summary.exit_code, summary.progress.done) == (3, 0)
+    found = cilab.status("data/studies/s")
+    assert found["kept_completions"] == model.calls
+    assert found["usd"] == pytest.approx(0.5 * model.calls) == pytest.approx(summary.progress.usd)
+    assert 6 <= model.calls < 6 + concurrency
+    assert (found["unpriced_calls"], found["unpriced_runs"]) == (0, 0)
+
+
+def test_status_counts_each_answer_once_when_a_stopped_study_was_finished(tmp_path, paid):
+    first = paid(0.5)
+    block = {"mazes": "{count: 2}", "versions": "[pair]", "max_turns": "6"}
+    cilab.run_study(study(tmp_path, "[openai/x]", f"budget_usd: 3\n{LIMITS}", **block), show_progress=False)
+    second = paid(0.5)
+    cilab.run_study(study(tmp_path, "[openai/x]", f"budget_usd: 300\n{LIMITS}", **block), show_progress=False)
+    assert cilab.status("data/studies/s")["usd"] == pytest.approx(0.5 * (first.calls + second.calls)) == 6.0
+
+
+def test_a_price_that_nobody_knows_is_said_and_never_nothing(tmp_path, paid, capsys):
+    model = paid(None)
+    path = study(tmp_path, "[openai/x]", LIMITS, mazes="{count: 1}", versions="[pair]", max_turns="4")
+    cilab.run_study(path, show_progress=False)
+    found = cilab.status("data/studies/s")
+    assert (found["usd"], found["unpriced_calls"], found["unpriced_runs"]) == (0.0, model.calls, 1)
+    assert model.calls == 4
+    cli.app(["status", "data/studies/s"], standalone_mode=False)
+    assert "cost      unknown (4 calls of unknown price)" in capsys.readouterr().out
+
+
+def test_an_error_that_is_tried_again_costs_its_answers_once(tmp_path, paid):
+    model = paid(0.5)
+    path = study(tmp_path, "[openai/x]", "max_requests: 1", mazes="{count: 1}", versions="[pair]", max_turns="6")
+    complete = model.complete
+
+    async def fails(messages, **how):
+        if model.calls == 3:
+            raise CallError("bad_request", "no")
+        return await complete(messages, **how)
+
+    model.complete = fails
+    assert cilab.run_study(path, show_progress=False).exit_code == 1
+    found = cilab.status("data/studies/s")
+    assert (found["usd"], found["by_status"], found["kept_completions"]) == (1.5, {"error": 1}, 3)
+    again = paid(0.5)
+    assert cilab.run_study(path, show_progress=False).exit_code == 0
+    assert (cilab.status("data/studies/s")["usd"], again.calls) == (3.0, 3)
+
+
+def test_what_one_session_did_stands_apart_from_the_totals_of_all(tmp_path, paid, capsys):
+    paid(0.5)
+    path = str(study(tmp_path, "[openai/x]", LIMITS, mazes="{count: 3}", versions="[pair]", max_turns="2"))
+    told = []
+    for limit in ("2", "3", "3"):
+        assert cli.app(["run", path, "--json", "--limit", limit], standalone_mode=False) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert [(t["finished"], t["ok"], t["usd"]) for t in told] == [(2, 2, 2.0), (3, 3, 3.0), (3, 3, 3.0)]
+    session = [t["this_session"] for t in told]
+    assert [(s["ok"], s["calls"], s["usd"]) for s in session] == [(2, 4, 2.0), (1, 2, 1.0), (0, 0, 0.0)]
+    assert all(t["ok"] + t["refused"] + t["gated_out"] == t["finished"] for t in told)
+
+
+# -- what a dry run knows of a study behind a URL ------------------------------------------------------------
+
+
+def test_a_dry_run_for_a_url_counts_the_runs_of_that_url_and_not_those_of_the_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = study(tmp_path, "[sim/strong]")
+    cilab.run_study(path, show_progress=False)
+    url = f"file://{tmp_path}/shared/place"
+    unknown = cilab.forecast(path, out=url)
+    assert unknown.finished is None and unknown.calls[0] > 0
+    cli.app(["run", str(path), "--dry-run", "--out", url], standalone_mode=False)
+    assert "6 planned, how many are finished is not known on this machine" in capsys.readouterr().out
+    assert not (tmp_path / "cache").exists() and not (tmp_path / "shared").exists()
+    cilab.run_study(path, out=url, limit=2, show_progress=False)
+    known = cilab.forecast(path, out=url)
+    assert known.finished == 2 and 0 < known.calls[1] < unknown.calls[1]
 
 
 def test_a_merged_data_set_has_no_doubles_since_the_same_run_has_the_same_id(tmp_path):

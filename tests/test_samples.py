@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 
 import nbformat
@@ -187,6 +188,69 @@ def test_a_form_tells_no_label_no_verdict_and_no_model(stored, tmp_path, kind):
         text = path.read_text(encoding="utf-8")
         assert not [word for word in telling if word in text], path
         assert "rather not" in text or path.suffix == ".ipynb"
+
+
+TEAM = """\
+name: team
+blocks:
+  - benchmark: teamwork
+    models: [sim/team-F1, sim/team-C3]
+    tasks: [si-ward-fever, hc-seed-rescue, ti-ferry-masses]
+    judges: {referee: sim/team-judge-a, second: sim/team-judge-b, third: sim/team-judge-c}
+    partners: [sim/team-partner]
+    sandbox: none
+"""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A teamwork study as the engine plays it, with judges and a script that steps on their votes."""
+    folder = tmp_path_factory.mktemp("played")
+    (folder / "team.yaml").write_text(TEAM, encoding="utf-8")
+    cilab.run_study(folder / "team.yaml", out=folder / "study", show_progress=False)
+    return cilab.open(folder / "study")
+
+
+@pytest.mark.parametrize("kind", ["messages", "runs"])
+def test_no_form_of_a_played_study_holds_a_vote_a_branch_a_verdict_or_a_model(played, tmp_path, kind, monkeypatch):
+    sample = sample_messages(played, 40) if kind == "messages" else sample_runs(played, 40)
+    form = write_form(sample, tmp_path / "form")
+    runs, labels = played.runs.collect(), played.labels.collect()
+    steps = (
+        played.messages.filter(pl.col("seat") == "script")
+        .collect()["content"]
+        .str.json_decode(pl.Struct({"from": pl.String, "to": pl.String}))
+    )
+    assert labels.height > 20 and len(steps) > 20
+    hidden = {*labels["label"], *labels["rater"], *steps.struct["from"], *steps.struct["to"], "votes", "held"}
+    hidden |= {*runs["outcome"].drop_nulls(), *runs["evidence"].explode().drop_nulls(), *runs["model"], "sim/"}
+    # Everyday words may be said at the table; names with an underscore, and all before a vote, are nobody's words.
+    names = [w for w in hidden if w and ("_" in w or "/" in w or w in ("votes", "referee"))]
+    assert len(names) > 15
+    shown = [rows_of(form.csv[0])]
+    monkeypatch.chdir(form.notebooks[0].parent)
+    code = [c for c in nbformat.read(form.notebooks[0], as_version=4).cells if c.cell_type == "code"]
+    scope: dict = {}
+    exec(code[0].source, scope)
+    pages = [eval(cell.source, scope) for cell in code[1:]]
+    assert len(pages) == len(shown[0]) == sample.table.height > 2
+    said = "\n".join([*(row["context"] for row in shown[0]), *(p.html for p in pages), *(p.text for p in pages)])
+    assert [name for name in names if name in said] == []
+    votes = {f"{rater} {label}" for rater, label in labels.select("rater", "label").iter_rows()}
+    assert [vote for vote in votes if vote in said] == []
+    assert not re.search(r"\[environment\] to nobody|script \[|referee |second \w+, third", said)
+    for page in pages:
+        assert not page.labels and {m["seat"] for m in page.messages}.isdisjoint({"script"})
+
+
+def test_the_context_of_a_long_run_begins_with_a_whole_line(tmp_path):
+    data = study()
+    long = data.tables["messages"].with_columns(pl.col("content") + " and so on, for the record," * 600)
+    opened = Dataset("s", data.tables | {"messages": long}, simulated=False, kind="imported")
+    form = write_form(sample_messages(opened, 2), tmp_path / "form")
+    for row in rows_of(form.csv[0]):
+        first, then = row["context"].split("\n")[:2]
+        assert "characters before this" in first and then.startswith("  ") and len(row["context"]) <= 8_100
 
 
 def test_the_context_ends_with_the_message_to_label(stored, tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
+import textwrap
 import time
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -304,8 +306,9 @@ def test_a_huge_message_is_folded_and_whole():
     head, folded = html.split('<summary>… the rest <span class="dim">')
     assert "13999 &lt;b&gt; words" in folded and "13999 &lt;b&gt;" not in head
     assert all(f"{i} &lt;b&gt; words" in html for i in range(0, 14_000, 997))
-    plain = show(study(messages=events(("a", "under_test", text))), "abc111").text
-    assert len(plain) < 6000 and "more characters]" in plain
+    page = show(study(messages=events(("a", "under_test", text))), "abc111")
+    assert len(page.text) < 6000 and "more characters; --full shows all]" in page.text
+    assert "13999 <b> words" in page.as_text(full=True) and "more characters" not in page.as_text(full=True)
 
 
 @pytest.mark.parametrize("line", ["```x\n", "- - - -\n", "? ", "`", "\n", "@\u202e"])
@@ -428,6 +431,53 @@ def test_text_keeps_to_its_width_and_maps_are_never_broken():
     assert "  @ - #\n  - # -\n  - - *\n" in text
 
 
+def test_a_long_text_is_cut_between_words_in_every_form():
+    task = "start " + "carefully " * 700
+    call = {"seat": "me", "seat_kind": "under_test", "kind": "tool_call", "tool": "t", "tool_input_json": task}
+    result = {"seat": "me", "seat_kind": "environment", "kind": "tool_result", "tool": "t", "tool_output": task}
+    page = show(study(messages=events(("user", "user", task), ("me", "under_test", task), call, result)), "abc111")
+    for form in (page.text, page.as_text(47), Seen(page.html).text):
+        words_of_it = [w.strip('.,;()[]"…') for w in form.split() if w.startswith("c")]
+        assert "carefully" in words_of_it
+        assert not [w for w in words_of_it if w and w != "carefully" and "carefully".startswith(w)]
+
+
+def test_lines_that_were_broken_by_hand_are_wrapped_as_one_paragraph():
+    sentence = "The pump was closed at noon and the night crew opened it again before anybody had read the log of it. "
+    said = textwrap.fill(sentence * 4, 108) + "\n\n" + "- " + textwrap.fill(sentence * 2, 106, subsequent_indent="  ")
+    text = show(study(messages=events(("a", "under_test", said))), "abc111").as_text(80)
+    lines = text[text.index("  The pump") :].rstrip().split("\n")
+    prose, item = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    assert " ".join(" ".join(prose).split()) == (sentence * 4).strip()
+    assert min(len(line) for line in prose[:-1]) > 60 and max(len(line) for line in prose) <= 80
+    assert " ".join(" ".join(item).split()) == "- " + (sentence * 2).strip()
+    assert item[0].startswith("  - The") and all(line.startswith("    ") for line in item[1:])
+    assert min(len(line) for line in item[:-1]) > 60
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        ["Dear all,", "the pump is closed.", "Dana"],
+        ["1. first", "2) second", "* third", "a) fourth", "| a | b |", "> said", "# head"],
+        ["```", "def f(x):", "    return x", "```"],
+        ["Do this:", "    x = 1", "    y = 2"],
+        ["@ - #", "- # -", "- - *"],
+    ],
+)
+def test_short_lines_lists_code_and_maps_keep_their_lines_beside_a_long_one(kept):
+    long = "word " * 21 + "end."
+    for said in ("\n".join(kept), "\n".join([*kept, "", long]), "\n".join([long, "", *kept])):
+        text = show(study(messages=events(("a", "under_test", said))), "abc111").as_text(80)
+        assert "\n".join(f"  {line}" for line in kept) + "\n" in text
+
+
+def test_lines_that_are_paragraphs_of_their_own_are_never_joined():
+    said = "First " + "word " * 60 + "end.\nSecond " + "word " * 40 + "end.\nThird."
+    text = show(study(messages=events(("a", "under_test", said))), "abc111").as_text(80)
+    assert "\n  Second word" in text and "\n  Third.\n" in text
+
+
 def test_a_page_is_saved_as_it_is_and_a_place_that_cannot_be_written_is_one_line(tmp_path):
     page = show(study(), "abc111")
     assert page.save(tmp_path / "new" / "run.html").read_text(encoding="utf-8") == page.html
@@ -445,6 +495,16 @@ def test_a_blind_page_ends_with_the_message_and_names_no_model_no_label_no_verdi
     assert "the message to label" in rows_below(page, "Fine, take it.") and ">>> the message to label" in page.text
     whole = show_blind(data, "abc111", name="item 4")
     assert "My last words." in whole.html and "agent 1" in whole.html and "model-one" not in whole.html + whole.text
+
+
+def test_a_blind_page_leaves_out_what_holds_a_verdict_and_a_full_page_shows_it():
+    step = {"from": "asks", "label": "concedes", "votes": {"referee": "concedes"}, "to": "branch_b", "held_back": False}
+    judged = events(("script", "environment", json.dumps(step)), ("g", "grader", "It failed."))
+    rows = [*TALK, *(row | {"index": 6 + row["index"]} for row in judged)]
+    blind = show_blind(study(messages=rows), "abc111", name="item 4")
+    for form in (blind.html, blind.text):
+        assert not re.search(r"concedes|branch_b|It failed|\bscript\b", form) and "Fine, take it." in form
+    assert "branch_b" in show(study(messages=rows), "abc111").text
 
 
 def test_who_judges_a_message_gets_the_whole_text_before_it():

@@ -697,7 +697,21 @@ def test_a_read_is_answered(asked, query, rows):
 
 @pytest.mark.parametrize("query", ["select * from runs", "describe runs", "summarize runs", "show tables"])
 def test_everything_a_notebook_asks_for_comes_back(asked, query):
-    assert asked.sql(query).height or query == "show tables"
+    assert asked.sql(query).height
+
+
+@pytest.mark.parametrize("query", ["show tables", " SHOW ALL TABLES ;\n"])
+def test_the_tables_are_listed_also_those_without_rows(asked, query):
+    names = asked.sql(query)["name"].to_list()
+    assert names == [*parts.RUN_TABLES, "models"]
+    for name in names:
+        assert asked.sql(f"select count(*) from {name}").height == 1
+
+
+def test_an_unknown_table_names_those_that_there_are(asked):
+    said = line(lambda: asked.sql("select * from rums"))
+    assert "there is no table 'rums'. Did you mean runs?" in said
+    assert "Tables: runs, messages" in said and "models" in said
 
 
 def test_the_answer_has_the_stored_types(asked):

@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+import polars as pl
 from pydantic_core import to_json
 
 import cilab
@@ -83,13 +84,20 @@ def rollout_job(spec: RunSpec, play: Play) -> Job:
 
 @dataclass(slots=True)
 class Progress:
-    """Counts that a display may read at any time, from any thread."""
+    """Counts that a display may read at any time, from any thread.
+
+    They are of this session, except: `stored` jobs were finished by earlier ones, `stored_refused` of them with a
+    refusal; `gated_again` of `gated_out` stood there already; `usd` is the folder's cost, `usd_before` of it was
+    paid by earlier sessions.
+    """
 
     planned: int = 0
     stored: int = 0
+    stored_refused: int = 0
     ok: int = 0
     refused: int = 0
     gated_out: int = 0
+    gated_again: int = 0
     errors: int = 0
     running: int = 0
     waiting: int = 0
@@ -97,6 +105,7 @@ class Progress:
     calls: int = 0
     replayed: int = 0
     usd: float = 0.0
+    usd_before: float = 0.0
     unpriced_calls: int = 0
     tokens_out: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -107,13 +116,21 @@ class Progress:
         """Jobs that need no more work, earlier sessions included."""
         return self.stored + self.ok + self.refused + self.gated_out
 
+    @property
+    def by_status(self) -> dict[str, int]:
+        """`done` by status, earlier sessions included."""
+        refused = self.stored_refused + self.refused
+        return {"ok": self.done - refused - self.gated_out, "refused": refused, "gated_out": self.gated_out}
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """How a session ended.
 
-    `stopped` is None, `budget` or `interrupted`; `fatal` the error that ended it (a full disk).
-    `errors` maps a one-line reason to a count; `missing` counts planned jobs that were not finished.
+    `stopped` is None, `budget` or `interrupted`, and None where the calls in flight finished the plan; `fatal` the
+    error that ended it (a full disk). `errors` maps a one-line reason to a count; `missing` counts planned jobs that
+    were not finished. Of a second look, `answers` counts what the finished jobs were given, in earlier sessions too,
+    and `unreadable` those of them from which nothing could be read.
     """
 
     progress: Progress
@@ -122,15 +139,17 @@ class Summary:
     stopped: str | None
     fatal: StoreError | None
     seconds: float
+    answers: int = 0
+    unreadable: int = 0
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 failed or missing runs, 3 budget reached, 130 interrupted."""
+        """0 done, 1 failed or missing runs or no answer that could be read, 3 budget reached, 130 interrupted."""
         if self.stopped == "interrupted":
             return 130
         if self.stopped == "budget":
             return 3
-        return 1 if self.missing or self.fatal else 0
+        return 1 if self.missing or self.fatal or 0 < self.answers == self.unreadable else 0
 
 
 @dataclass(slots=True)
@@ -235,10 +254,12 @@ class Engine:
     resolve : model string -> ChatModel.
     limits : by provider name; `default` for the others.
     concurrency : rollouts in flight.
-    budget_usd : stop starting calls when the known cost reaches it; None for no limit.
+    budget_usd : stop starting calls when the folder's known cost reaches it; None for no limit. A call that was started
+        by then is finished and paid: up to `concurrency` rollouts have calls in flight.
     policy : how failed calls are tried again.
     elsewhere : plays a rollout's job on another machine; None plays it here.
     after_parts : called, in a thread, each time parts have been written.
+    plan : run ids of the whole plan, where the jobs are a part of it only; None where they are all of it.
 
     Notes
     -----
@@ -258,6 +279,7 @@ class Engine:
         part_rollouts: int = _PART_ROLLOUTS,
         elsewhere: Elsewhere | None = None,
         after_parts: Callable[[], None] | None = None,
+        plan: frozenset[str] | None = None,
     ):
         self.folder, self.study = folder, study
         self.progress = Progress()
@@ -265,6 +287,7 @@ class Engine:
         self._concurrency, self._budget = concurrency, budget_usd
         self._part_rollouts = part_rollouts
         self._elsewhere, self._after_parts = elsewhere, after_parts
+        self._plan = plan
         if elsewhere is not None:
             elsewhere.engine = self
         self._stopped: str | None = None
@@ -355,11 +378,10 @@ class Engine:
         self._buffer_since = time.monotonic()
         self._started_before = self._journal.unfinished()
         self._todo = planned - finished
-        self._planned = planned
         self.progress.planned = len(planned)
         self.progress.stored = len(planned) - len(self._todo)
-        self.progress.usd = self._spent_before()
-        self._earlier = self._runs_before() - self.progress.stored if self._plays else 0
+        self.progress.usd = self.progress.usd_before = self._spent_before()
+        self._count_runs(planned)
         self._iterator: Iterator[Job] = iter(jobs())
         self._ready: deque[Job] = deque()
         self._blocked: dict[str, list[Job]] = {}
@@ -373,9 +395,16 @@ class Engine:
             for name, rows in payload.items():
                 store.revive(name, rows)
 
-    def _runs_before(self) -> int:
-        statuses = store.Study(self.folder).runs.select("status").collect()["status"]
-        return int((~statuses.is_in(PROVISIONAL)).sum())
+    def _count_runs(self, planned: set[str]) -> None:
+        """How large the whole plan is, and which of the finished runs do not belong to it."""
+        if not self._plays:  # a second look at stored rollouts plans none
+            return
+        runs = store.Study(self.folder).runs.filter(pl.col("status") != "error").select("run_id", "status").collect()
+        plan = planned if self._plan is None else self._plan | planned
+        self._whole = len(plan)
+        self._earlier = sum(run_id not in plan for run_id in runs["run_id"])
+        refused = runs.filter(pl.col("status") == "refused")["run_id"]
+        self.progress.stored_refused = sum(run_id in planned for run_id in refused)
 
     def _spent_before(self) -> float:
         calls = store.Study(self.folder).table("calls").select("cost_usd").collect()["cost_usd"].sum() or 0.0
@@ -453,7 +482,9 @@ class Engine:
         if problem is not None:  # rows that no table takes: the rollout is an error, and the rest of it is kept
             status, known, extra = "error", {}, {"ended": "error", "error": redact(problem)}
             payload |= self._run(job, played, payload.get("calls", []), status, dict(extra), began, clock)
-        if status != "gated_out" or job.id not in self._gated_before:  # else it stands there already, with its own time
+        if status == "gated_out" and job.id in self._gated_before:  # it stands there already, with its own time
+            self.progress.gated_again += 1
+        else:
             await self._journal.finish(job.id, status, payload)
         self._count(status, extra)
         self._settle(job, status, known.get("passed"))
@@ -548,19 +579,20 @@ class Engine:
     async def _keep_meta(self) -> None:
         p = self.progress
         meta = {"usd": p.usd, "unpriced_calls": p.unpriced_calls}
-        if self._plays:  # a second look at stored rollouts plans none
-            meta |= {"study": self.study, "planned": p.planned, "earlier": self._earlier}
+        if self._plays:
+            meta |= {"study": self.study, "planned": self._whole, "earlier": self._earlier}
         await self._journal.set_meta(meta)
 
     async def _summary(self) -> Summary:
         p = self.progress
         if self._fatal is None:
             await self._keep_meta()
+        missing = p.planned - p.done
         return Summary(
             progress=p,
-            missing=p.planned - p.done,
+            missing=missing,
             errors=dict(self._error_reasons),
-            stopped=self._stopped,
+            stopped=self._stopped if missing or self._fatal else None,
             fatal=self._fatal,
             seconds=time.monotonic() - p.started,
         )

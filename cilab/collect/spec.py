@@ -186,7 +186,8 @@ class Benchmark:
     Attributes
     ----------
     name : as in the runs table.
-    block : pydantic model of its block in a study file (`model_names()`, `scaled(factor)`).
+    block : pydantic model of its block in a study file (`model_names()`, `scaled(factor)`, and `beside(folder)`
+        where it names folders).
     plan : block -> run specs; gives the same specs at every call.
     play : plays one spec.
     simulated : profile name -> ChatModel, for `sim/<profile>`.

@@ -6,26 +6,36 @@ May import its neighbours in `cilab.collect`. Runs the user's code and trusts no
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import copy
+import functools
 import hashlib
 import importlib
 import inspect
+import math
 import os
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, ToolCall
+from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, ToolCall, Usage
 from cilab.collect.redact import one_line
 from cilab.collect.shape import clean, normalise
 from cilab.errors import nearest
 
 _HOW = "write python:MODULE:FACTORY, e.g. python:my_agent:make"
+#: Most calls of an agent that were given up and whose code runs on: a thread cannot be ended from outside.
+_MOST_LOST = 100
+
+#: What the agent's code came to: its value, or the exception that ended it, whatever its kind.
+_Outcome = tuple[Any, BaseException | None]
 
 
 class UserModel:
@@ -47,6 +57,11 @@ class UserModel:
     ------
     CallError
         `setup`: the module, the factory or the agent cannot be had, with file and line.
+
+    Notes
+    -----
+    Code that is not async has a thread for each call, so that no call waits for another and its deadline counts
+    its own time. A call that is given up runs on in its thread; that holds up neither the study nor its end.
     """
 
     provider = "python"
@@ -58,6 +73,7 @@ class UserModel:
             raise CallError("setup", f"{name}: {_HOW}")
         self._agent = _make(_find(_load(parts[1], name), parts[2], name), name)
         self._answer: Callable[..., Any] = getattr(self._agent, "complete", self._agent)
+        self._lost: set[threading.Thread] = set()
 
     def __repr__(self) -> str:
         return f"UserModel({self.name!r})"
@@ -70,39 +86,98 @@ class UserModel:
         Raises
         ------
         Refusal, CallError
-            As the agent raises them itself. Any other exception of its code is CallError('bad_request')
-            with the exception and its place: asking again would not mend it.
+            As the agent raises them itself. Anything else that ends its code, `sys.exit()` included, is
+            CallError('bad_request') with the exception and its place: asking again would not mend it.
         """
         wire = normalise(messages)
         begun = time.monotonic()
-        failure: CallError | None = None
-        try:
-            given = await self._call(copy.deepcopy(wire), tools, sampling)
-        except (CallError, Refusal):
-            raise
-        except Exception as error:
-            failure = CallError("bad_request", one_line(f"{self.name}: {_place(error)}"))
+        given, error = await self._call(copy.deepcopy(wire), tools, sampling)
+        if isinstance(error, (CallError, Refusal)):
+            raise error
+        if error is not None:
+            problem = _place(error, self._answer)
+        elif isinstance(given, str):
+            return _cleaned(Completion(content=given), wire, time.monotonic() - begun)
+        elif not isinstance(given, Completion):
+            problem = f"the agent returned {type(given).__name__}, not a text or a Completion"
+        elif misfit := _misfit(given):
+            problem = f"the agent returned a Completion with {misfit}"
         else:
-            if isinstance(given, str):
-                given = Completion(content=given)
-            if isinstance(given, Completion):
-                return _cleaned(given, wire, time.monotonic() - begun)
-            kind = type(given).__name__
-            failure = CallError("bad_request", f"{self.name}: the agent returned {kind}, not a text or a Completion")
+            return _cleaned(given, wire, time.monotonic() - begun)
+        failure = CallError("bad_request", one_line(f"{self.name}: {problem}"))
         failure.wire = wire
         failure.latency_s = time.monotonic() - begun
         raise failure
 
     async def _call(
         self, messages: list[Message], tools: Sequence[Mapping[str, Any]] | None, sampling: Sampling
-    ) -> Any:
+    ) -> _Outcome:
         """Call the agent with what its signature takes; code that is not async runs in a thread."""
         offered = {"tools": tools, "sampling": sampling}
         given = {k: v for k, v in offered.items() if _takes(self._answer, k)}
+        ask = functools.partial(self._answer, messages, **given)
         if inspect.iscoroutinefunction(self._answer):
-            return await self._answer(messages, **given)
-        result = await asyncio.to_thread(self._answer, messages, **given)
-        return await result if inspect.isawaitable(result) else result
+            return await _awaited(ask)
+        result, error = await self._in_thread(ask)
+        return await _awaited(lambda: result) if inspect.isawaitable(result) else (result, error)
+
+    async def _in_thread(self, work: Callable[[], Any]) -> _Outcome:
+        """What `work` comes to in a thread of its own, which the end of the process does not wait for."""
+        self._lost = {thread for thread in self._lost if thread.is_alive()}
+        if len(self._lost) >= _MOST_LOST:
+            text = f"{self.name}: {_MOST_LOST} calls that were given up still run; give the agent's code a time limit"
+            raise CallError("bad_request", text)
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[_Outcome] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def deliver(outcome: _Outcome) -> None:
+            if not arrived.done():
+                arrived.set_result(outcome)
+            elif inspect.iscoroutine(outcome[0]):
+                outcome[0].close()  # the call was given up: nobody is going to await it
+
+        def run() -> None:
+            outcome = _outcome(lambda: context.run(work))
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(deliver, outcome)
+
+        thread = threading.Thread(target=run, name=self.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise CallError("server", f"{self.name}: {error}") from None
+        try:
+            return await arrived
+        except asyncio.CancelledError:
+            self._lost.add(thread)
+            raise
+
+
+def _outcome(work: Callable[[], Any]) -> _Outcome:
+    """An exception of the agent's code is a value: raised, some of them would end or confuse the event loop."""
+    try:
+        return work(), None
+    except BaseException as error:
+        return None, error
+
+
+async def _awaited(work: Callable[[], Awaitable[Any]]) -> _Outcome:
+    """As `_outcome`, of async code. What comes from outside goes through: this task is cancelled or thrown away."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        return await work(), None
+    except asyncio.CancelledError as error:
+        if task is None or task.cancelling() > before:
+            raise
+        return None, error
+    except GeneratorExit as error:
+        if asyncio._get_running_loop() is None or asyncio.current_task() is not task:
+            raise
+        return None, error
+    except BaseException as error:
+        return None, error
 
 
 def source_hash(name: str) -> str:
@@ -136,7 +211,9 @@ def _load(module: str, name: str) -> ModuleType:
             text = f"{name}: there is no module {module} in {here} or installed; {_HOW}"
         else:
             text = f"{name}: cannot import {module}: {_place(error)}"
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a script that ends with sys.exit() as well
         text = f"{name}: cannot import {module}: {_place(error)}"
     raise CallError("setup", one_line(text))
 
@@ -156,12 +233,13 @@ def _make(factory: Callable[..., Any], name: str) -> Any:
         return factory
     try:
         agent = factory()
-    except CallError:
+        answers = callable(getattr(agent, "complete", None)) or callable(agent)
+    except (CallError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        text = f"{name}: the factory failed: {_place(error)}"
+    except BaseException as error:
+        text = f"{name}: the factory failed: {_place(error, factory)}"
     else:
-        if callable(getattr(agent, "complete", None)) or callable(agent):
+        if answers:
             return agent
         text = f"{name}: the factory returned {type(agent).__name__}, which has no complete() and is no function"
     raise CallError("setup", one_line(text))
@@ -184,24 +262,69 @@ def _takes(function: Callable[..., Any], keyword: str) -> bool:
     return keyword in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def _place(error: BaseException) -> str:
-    """`ValueError: text (my_agent.py line 12)`, the innermost line outside installed packages."""
+def _place(error: BaseException, called: Any = None) -> str:
+    """`ValueError: text (my_agent.py line 12)`: the innermost line of the user's own code.
+
+    Where no line of it was reached (it does not take what it is called with), the place of `called`.
+    """
+    if isinstance(error.__cause__, (StopIteration, StopAsyncIteration)):  # Python wraps these in async code
+        error = error.__cause__
+    text = str(error)
     if isinstance(error, SyntaxError):
-        file, line, text = error.filename, error.lineno, error.msg
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if not _foreign(f.filename)]
-        last = (own or list(frames) or [None])[-1]
-        file, line, text = (last.filename, last.lineno, str(error)) if last else (None, None, str(error))
-    where = f" ({Path(file).name} line {line})" if file else ""
+        text = error.msg
+        if error.filename and os.path.isfile(error.filename):
+            return _located(error, text, (error.filename, error.lineno))
+    frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    frames = [(file, line) for file, line in frames if not _machinery(file)]
+    own = [(file, line) for file, line in frames if not _installed(file)]
+    return _located(error, text, (own or frames or [_definition(called)])[-1])
+
+
+def _located(error: BaseException, text: str, place: tuple[str, int | None] | None) -> str:
+    where = f" ({Path(place[0]).name} line {place[1]})" if place else ""
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
 
 
-def _foreign(file: str) -> bool:
-    """Whether a file belongs to an installed package, to Python or to the lab itself."""
+def _installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _machinery(file: str) -> bool:
+    """Whether a file belongs to Python or to the lab itself."""
     lab = str(Path(__file__).resolve().parents[1])
     python = os.path.dirname(os.__file__)
-    return file.startswith((lab + os.sep, python + os.sep, "<")) or "site-packages" in file
+    return file.startswith((lab + os.sep, "<")) or (file.startswith(python + os.sep) and not _installed(file))
+
+
+def _definition(called: Any) -> tuple[str, int] | None:
+    """File and line where a function, method, class or callable object was written."""
+    while isinstance(called, functools.partial):
+        called = called.func
+    if inspect.isclass(called):
+        called = called.__init__
+    elif callable(called) and not hasattr(called, "__code__"):
+        called = type(called).__call__
+    code = getattr(called, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else None
+
+
+def _misfit(given: Completion) -> str:
+    """What in the user's completion has a type or a value that it cannot have; '' when all is well."""
+    calls, usage, cost = given.tool_calls, given.usage, given.cost_usd
+    fits = {
+        "content": isinstance(given.content, str),
+        "tool_calls": isinstance(calls, (tuple, list)) and all(map(_is_tool_call, calls)),
+        "finish_reason": isinstance(given.finish_reason, str),
+        "usage": isinstance(usage, Usage) and all(n is None or (isinstance(n, int) and n >= 0) for n in astuple(usage)),
+        "cost_usd": cost is None or (isinstance(cost, (int, float)) and 0 <= cost < math.inf),
+    }
+    wrong = [name for name, fit in fits.items() if not fit]
+    return f"{wrong[0]} {getattr(given, wrong[0])!r}" if wrong else ""
+
+
+def _is_tool_call(call: Any) -> bool:
+    return isinstance(call, ToolCall) and all(isinstance(t, str) for t in (call.id, call.name, call.arguments_json))
 
 
 def _cleaned(given: Completion, wire: list[Message], latency_s: float) -> Completion:

@@ -6,7 +6,7 @@ May import `cilab.plots.style`, `cilab.plots.panels` and `cilab.stats`. Computes
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LINES = ("-", (0, (4, 1.5)), (0, (2, 1.2)), (0, (5, 1.5, 1, 1.5)))
+
+#: Characters of a line of the legend in a panel that is a third of a page wide.
+_LEGEND_ROOM = 36
 
 
 def ablation(result: AblationResult, *, ax: Axes | None = None, panel: str | None = None) -> Axes | Figure:
@@ -54,7 +57,7 @@ def ablation(result: AblationResult, *, ax: Axes | None = None, panel: str | Non
         for setting, name in SETTING_NAMES.items()
         if (table["setting"] == setting).any()
     }
-    lines = -(-len(agents) // 2)
+    lines = -(-len(agents) // _columns(agents))
     return panels.compose(
         result,
         parts,
@@ -72,6 +75,7 @@ def ablation(result: AblationResult, *, ax: Axes | None = None, panel: str | Non
 def _draw(ax: Axes, *, table: pl.DataFrame, result: AblationResult, looks: Mapping[str, int], name: str) -> None:
     levels = sorted(table["level"].unique())
     step = min(b - a for a, b in itertools.pairwise(levels))
+    shown = style.brief(looks, style.NARROW)
     for agent, i in looks.items():
         points = table.filter(pl.col("agent") == agent).sort("level")
         if points.height:
@@ -83,7 +87,7 @@ def _draw(ax: Axes, *, table: pl.DataFrame, result: AblationResult, looks: Mappi
                 points.select("lo", "hi").rows(),
                 panels.SERIES[i % len(panels.SERIES)],
                 along="y",
-                label=agent,
+                label=shown[i],
                 ls=_LINES[i % len(_LINES)],
                 lw=0.9,
             )
@@ -95,8 +99,14 @@ def _draw(ax: Axes, *, table: pl.DataFrame, result: AblationResult, looks: Mappi
     ax.set_xlabel(FACTORS[result.factor].capitalize())
     if ax.get_subplotspec() is None or ax.get_subplotspec().is_first_col():
         ax.set_ylabel(OUTCOMES[result.parameters["outcome"]].replace(" (", "\n("))
-    panels.legend(ax, 2)
-    panels.title(ax, name, legend_lines=-(-len(ax.containers) // 2))
+    columns = _columns(looks)
+    panels.legend(ax, columns)
+    panels.title(ax, name, legend_lines=-(-len(ax.containers) // columns))
+
+
+def _columns(agents: Iterable[str]) -> int:
+    """Of the legend of a panel that is a third of a page wide."""
+    return style.legend_columns(style.brief(agents, style.NARROW), 2, _LEGEND_ROOM)
 
 
 def distilled(result: DistilledResult, *, ax: Axes | None = None) -> Axes:

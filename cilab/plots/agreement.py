@@ -59,10 +59,8 @@ def agreement(result: AgreementResult, *, ax: Axes | None = None, comparisons: S
         raise style.FigureError("nothing to draw: no agreement of these raters is defined")
     groups = _groups(table, shown[0])
     with style.context():
-        own = ax is None
-        if ax is None:
-            rows = len(groups) * (len(shown) + 0.5)
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.5 + _ROW_INCHES * max(rows, 10))
+        rows = len(groups) * (len(shown) + 0.5)
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.5 + _ROW_INCHES * max(rows, 10))
         panels.rows(ax, ["All messages" if g == "all" else roster.dimension(g) for g in groups])
         for i, name in enumerate(shown):
             _series(ax, table.filter(pl.col("comparison") == name), name, groups, (i, len(shown)))
@@ -76,7 +74,7 @@ def agreement(result: AgreementResult, *, ax: Axes | None = None, comparisons: S
         lines = -(-len(shown) // 2)
         panels.title(ax, "Judges and people", legend_lines=lines)
         style.mark_simulated(ax, result, (), y=11 + panels.LEGEND_LINE * lines)
-        if own:
+        if fig is not None:
             what = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over {result.parameters['resample']}s."
             style.small_print(fig, result, f"{what} In brackets: number of messages.")
     return ax

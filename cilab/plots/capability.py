@@ -87,15 +87,19 @@ def capability(
         size=(style.PAGE_WIDTH, 4.0),
         ncols=2,
         names=points["model"].to_list(),
-        notes=[
-            "Beside each name: distance from the least-squares line, in points. Bars: "
-            f"{100 * result.parameters['ci_level']:g}% intervals over models (Fisher's z)."
-        ],
+        notes=[_note(result, points, table)],
         label_y=12 + 12 * lines + 12,
-        width_ratios=[1.75, 1],
+        **({"width_ratios": [1.75, 1]} if len(parts) == 2 else {}),
     )
     labels.settle(drawn)
     return drawn
+
+
+def _note(result: Capability, points: pl.DataFrame, table: pl.DataFrame) -> str:
+    if table.is_empty():
+        return f"No r: {'; '.join(result.table['undefined'].drop_nulls().unique(maintain_order=True))}."
+    line = "Beside each name: distance from the least-squares line, in points. " if points.height else ""
+    return f"{line}Bars: {100 * result.parameters['ci_level']:g}% intervals over models (Fisher's z)."
 
 
 def _fit(
@@ -108,11 +112,11 @@ def _fit(
     words: str,
     r: str,
 ) -> None:
-    line = points.sort("value")
+    line = points.drop_nulls("fitted_pct").sort("value")
     ax.plot(line["value"], line["fitted_pct"], color="#606060", ls=(0, (4, 2)), lw=1.2, zorder=2, gid="fit")
     for row in points.iter_rows(named=True):
         roster.point(ax, row["value"], row["score_pct"], looks[row["model"]])
-        text = f"{row['model']} {_signed(row['residual_points'])}"
+        text = " ".join(filter(None, (row["model"], _signed(row["residual_points"]))))
         labels.add(ax, row["value"], row["score_pct"], text, fontsize=6.2)
     ax.margins(0.09)
     ax.grid()
@@ -126,7 +130,10 @@ def _fit(
         ax.text(0.985, 0.02, r, transform=ax.transAxes, ha="right", va="bottom", fontsize=7, gid="r", bbox=box)
 
 
-def _signed(points: float) -> str:
+def _signed(points: float | None) -> str:
+    """With its sign; nothing where there is no line to be off."""
+    if points is None:
+        return ""
     text = f"{points:+.1f}"
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "\N{MINUS SIGN}")
 

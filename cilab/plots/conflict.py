@@ -29,7 +29,7 @@ _NUMBERED_FROM = 8.0
 #: Colours of r from -1 to 1: both ends dark, 0 white; blue and brown are told apart by colour-blind readers.
 _R_MAP = "BrBG"
 _AGAINST = {
-    "asks": ("Asks about the teammate's needs", "asks_pct", panels.SERIES[2]),
+    "asks": ("Asks about needs", "asks_pct", panels.SERIES[2]),
     "gave_in": ("Gives in", "gave_in_pct", panels.SERIES[1]),
 }
 
@@ -95,8 +95,8 @@ _BARS = (
 
 
 def _endings(ax: Axes, *, table: pl.DataFrame, endings: Sequence[tuple[str, str, str, str]]) -> None:
-    names = roster.row_names(table)
-    panels.rows(ax, names)
+    names = roster.full_names(table)
+    panels.rows(ax, names, width=style.NARROW)
     ax.tick_params(axis="y", labelsize=6.5)
     left = [0.0] * len(names)
     for column, label, color, ink in endings:

@@ -117,7 +117,9 @@ def differences(result: Differences, *, ax: Axes | None = None) -> Axes:
 
 def _differences(ax: Axes, *, table: pl.DataFrame) -> None:
     pairs = table.select("higher", "lower").rows()
-    panels.rows(ax, [f"{roster.short(one)} \N{MINUS SIGN} {roster.short(two)}" for one, two in pairs])
+    shown = style.brief([roster.short(name) for pair in pairs for name in pair])
+    names = [f"{one} \N{MINUS SIGN} {two}" for one, two in zip(shown[::2], shown[1::2], strict=True)]
+    panels.rows(ax, names, width=2 * style.NAME_WIDTH + 3)
     ax.tick_params(axis="y", labelsize=6.8)
     ax.axvline(0, color="#404040", lw=0.8, zorder=1)
     rows = list(range(table.height))

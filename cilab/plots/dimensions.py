@@ -27,6 +27,8 @@ Rows = Literal["default", "all"]
 _ROW_INCHES = 0.21
 _LINES = 9.0
 _RADAR_COLUMNS = 6
+#: Characters in a line of the title of a radar.
+_TITLE_CHARACTERS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def _scores(result: DimensionScores, rows: Rows) -> _Scores:
     table = result.table if rows == "all" else roster.at_default(result.table)
     if table["score_pct"].null_count() == table.height:
         raise style.FigureError("nothing to draw: no row has a score in any dimension")
-    named = table.with_columns(pl.Series("row", roster.row_names(table)))
+    named = table.with_columns(pl.Series("row", roster.full_names(table)))
     who = named.select("row", "model").unique(maintain_order=True)
     cells = {(row, d): score for row, d, score in named.select("row", "dimension", "score_pct").rows()}
     dimensions = named["dimension"].unique(maintain_order=True).to_list()
@@ -97,11 +99,10 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
     of = roster.looks(scores.models, models)
     order = sorted(scores.dimensions, key=lambda d: math.inf if scores.mean(d) is None else scores.mean(d))
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.35 + _ROW_INCHES * max(len(scores.names), 3))
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.35 + _ROW_INCHES * max(len(scores.names), 3))
         _cells(ax, scores, order)
         names = [n + roster.sign(of[m]) for n, m in zip(scores.names, scores.models, strict=True)]
+        names = style.brief(names)
         ax.set_yticks(range(len(names)), names)
         heads = [roster.dimension(d, 10) for d in order]
         head_size = 6.3 if max(map(len, names)) < 23 else 5.6  # long names leave narrow columns
@@ -111,7 +112,7 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
         deepest = max(head.count("\n") for head in heads)
         ax.set_title("Score by dimension (%)", loc="left", pad=10 + _LINES * deepest + 9)
         style.mark_simulated(ax, result, scores.models, y=14 + _LINES * (deepest + 1))
-        if own:
+        if fig is not None:
             note = "Test score over the tasks that a model solves alone; hardest dimension first. – no score."
             style.small_print(fig, result, note + _open_note(of))
     return ax
@@ -181,6 +182,7 @@ def profiles(
         `result` is not a DimensionScores, there is no such row, or `ax` is not polar.
     """
     style.require(result, DimensionScores, "profiles")
+    style.require_axes(ax)
     scores = _scores(result, rows)
     if len(scores.dimensions) < 3:
         raise style.FigureError(f"a radar needs at least 3 dimensions; these scores have {len(scores.dimensions)}")
@@ -198,13 +200,11 @@ def profiles(
 
 
 def _radars(result: DimensionScores, scores: _Scores, names: Sequence[str], of: Mapping[str, roster.Look]) -> Figure:
-    import matplotlib.pyplot as plt
-
     columns = min(_RADAR_COLUMNS, len(names))
     lines = -(-len(names) // columns)
     polar = {"projection": "polar"}
     width, radar = (style.PAGE_WIDTH, 1.36) if len(names) > 1 else (4.0, 3.2)
-    fig, axes = plt.subplots(lines, columns, figsize=(width, radar * lines + 1), squeeze=False, subplot_kw=polar)
+    fig, axes = style.subplots(lines, columns, figsize=(width, radar * lines + 1), squeeze=False, subplot_kw=polar)
     for ax, name in zip(axes.flat, names, strict=False):
         _radar(ax, scores, name, of)
     for ax in axes.flat[len(names) :]:
@@ -251,5 +251,6 @@ def _radar(ax: Axes, scores: _Scores, name: str, of: Mapping[str, roster.Look]) 
     ax.grid(color="#dddddd", lw=0.5)
     ax.spines["polar"].set_linewidth(0.5)
     overall = scores.overall(name)
-    lines = textwrap.wrap(name + roster.sign(look).replace(" ", "\N{NO-BREAK SPACE}"), 15, break_long_words=False)
+    shown = style.brief(scores.names)[scores.names.index(name)] + roster.sign(look).replace(" ", "\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(shown, _TITLE_CHARACTERS)
     ax.set_title("\n".join([*lines, "–" if overall is None else f"{overall:.1f}"]), fontsize=6.5, pad=5)

@@ -203,8 +203,9 @@ def _by_family(ax: Axes, *, result: DisagreementResult) -> None:
         at = (families.index(b), families.index(a))
         ax.text(*at, text, ha="center", va="center", fontsize=6.4, color=panels.ink(cell["rate"]), gid="cell")
     slanted = {"rotation": 30, "ha": "right"} if max(map(len, families)) > 8 else {}
-    ax.set_xticks(range(len(families)), families, **slanted)
-    ax.set_yticks(range(len(families)), families)
+    shown = style.brief(families)
+    ax.set_xticks(range(len(families)), shown, **slanted)
+    ax.set_yticks(range(len(families)), shown)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("Follower's family")

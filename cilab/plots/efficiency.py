@@ -80,7 +80,7 @@ def _most_terse_first(table: pl.DataFrame) -> list[str]:
 
 
 def _tokens(ax: Axes, *, table: pl.DataFrame, agents: list[str]) -> None:
-    panels.rows(ax, agents)
+    panels.rows(ax, agents, width=style.NARROW)
     for i, (setting, mark) in enumerate(_SETTINGS.items()):
         part = table.filter(pl.col("setting") == setting)
         if part.height:
@@ -94,7 +94,7 @@ def _tokens(ax: Axes, *, table: pl.DataFrame, agents: list[str]) -> None:
 
 
 def _adaptation(ax: Axes, *, table: pl.DataFrame, agents: list[str]) -> None:
-    panels.rows(ax, agents)
+    panels.rows(ax, agents, width=style.NARROW)
     ax.axvline(0, color="#404040", lw=0.9, zorder=1)
     for partners, mark in _PARTNERS.items():
         part = table.filter(pl.col("partners") == partners)
@@ -105,7 +105,7 @@ def _adaptation(ax: Axes, *, table: pl.DataFrame, agents: list[str]) -> None:
             panels.bars(ax, part["change"].to_list(), rows, ends, mark, along="x", label=label, ls="none")
     ax.set_xlabel("Change in tokens a message")
     ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.4, ncols=2, columnspacing=0.8)
-    panels.title(ax, "Adaptation to the partner", legend_lines=1)
+    panels.title(ax, "Adaptation", legend_lines=1)
 
 
 def messages(result: EfficiencyResult, *, ax: Axes | None = None, panel: str | None = None) -> Axes | Figure:
@@ -152,7 +152,7 @@ def messages(result: EfficiencyResult, *, ax: Axes | None = None, panel: str | N
 
 
 def _messages(ax: Axes, *, table: pl.DataFrame, agents: list[str], setting: str) -> None:
-    panels.rows(ax, agents)
+    panels.rows(ax, agents, width=style.NARROW)
     for i, ((band, _, _), mark) in enumerate(zip(BANDS, _BAND_MARKS, strict=True)):
         part = table.filter(pl.col("band") == band)
         if part.height:

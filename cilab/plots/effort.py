@@ -48,21 +48,19 @@ def effort(result: Effort, *, ax: Axes | None = None) -> Axes:
         raise style.FigureError("nothing to draw: no dimension has a score at both settings")
     order = table["dimension"].to_list()
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.7 + _ROW_INCHES * max(len(order), 3))
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.7 + _ROW_INCHES * max(len(order), 3))
         panels.rows(ax, [roster.dimension(name) for name in order])
         _means(ax, table)
         names = _models(ax, result.cells, order)
         _limits(ax, table, result.cells)
         ax.axvline(0, color="#404040", lw=0.9, zorder=2.5)
         ax.set_xlabel("Change of the score from default to high effort (points)")
-        columns = min(len(names), 6)
+        columns = style.legend_columns(names, 6)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=columns, columnspacing=1.0)
-        lines = -(-len(names) // 6)
+        lines = -(-len(names) // columns)
         panels.title(ax, "What more reasoning buys", legend_lines=lines)
         style.mark_simulated(ax, result, result.table["model"], y=11 + panels.LEGEND_LINE * lines)
-        if own:
+        if fig is not None:
             level = f"{100 * result.parameters['ci_level']:g}%"
             first = "Bars: mean over models; blue rises, orange (hatched) falls, p < 0.05; grey: neither."
             more = f"Lines: {level} intervals over tasks. p: two-sided exact sign test over the models' tasks."
@@ -91,16 +89,17 @@ def _models(ax: Axes, cells: pl.DataFrame, order: list[str]) -> list[str]:
     """One marker per model and dimension; models of several high settings have a name each."""
     keys = cells.select("model", "effort").unique(maintain_order=True).rows()
     several = {m for m, _ in keys if sum(m == other for other, _ in keys) > 1}
-    n, names = len(keys), []
+    full = [f"{model} · {setting}" if model in several else model for model, setting in keys]
+    shown = style.brief(full)
+    n = len(keys)
     for i, (model, setting) in enumerate(keys):
         own = cells.filter((pl.col("model") == model) & (pl.col("effort") == setting))
         own = own.filter(pl.col("diff_points").is_not_null() & pl.col("dimension").is_in(order))
         mark = panels.SERIES[i % len(panels.SERIES)]
-        names.append(f"{model} · {setting}" if model in several else model)
         y = [order.index(d) + 0.36 / max(n, 2) * (i - (n - 1) / 2) - 0.07 for d in own["dimension"]]
         look = {"marker": mark.marker, "ms": mark.size, "mfc": mark.color, "mec": mark.edge, "mew": 0.5, "ls": "none"}
-        ax.plot(own["diff_points"], y, label=names[-1], zorder=4, **look)
-    return names
+        ax.plot(own["diff_points"], y, label=shown[i], zorder=4, **look)
+    return shown
 
 
 def _limits(ax: Axes, table: pl.DataFrame, cells: pl.DataFrame) -> None:

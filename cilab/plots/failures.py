@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _STAGES = (MISSED, GAVE_IN, STOPPED)
 _MOST = 4
 _BAR_INCHES = 0.1
+#: Characters that the legend over the narrow axes takes.
+_LEGEND_ROOM = 75
 
 
 def failures(result: FailureModes, *, ax: Axes | None = None, who: Sequence[str] | None = None) -> Axes:
@@ -50,19 +52,19 @@ def failures(result: FailureModes, *, ax: Axes | None = None, who: Sequence[str]
     modes = _modes(table, shown[0])
     at, heads = _places(modes)
     with style.context():
-        own = ax is None
-        if ax is None:
-            rows = len(modes) * (len(shown) + 1) + 2 * len(heads)
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.5 + _BAR_INCHES * max(rows, 20))
+        rows = len(modes) * (len(shown) + 1) + 2 * len(heads)
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.5 + _BAR_INCHES * max(rows, 20))
+        words = _labels(result.table, shown)
         for i, (name, look) in enumerate(zip(shown, roster.group_looks(shown), strict=True)):
-            _series(ax, table.filter(pl.col("name") == name), (i, len(shown)), look, at)
+            _series(ax, table.filter(pl.col("name") == name), (i, len(shown)), look, at, words[i])
         _frame(ax, at, heads)
-        columns = min(len(shown), 4)
+        columns = style.legend_columns(words, _MOST, _LEGEND_ROOM)
+        lines = -(-len(words) // columns)
         panels.legend(ax, columns)
-        panels.title(ax, "How test runs fail", legend_lines=1)
+        panels.title(ax, "How test runs fail", legend_lines=lines)
         models = result.table.filter(pl.col("by") == "model")["name"]
-        style.mark_simulated(ax, result, models, y=11 + panels.LEGEND_LINE)
-        if own:
+        style.mark_simulated(ax, result, models, y=11 + panels.LEGEND_LINE * lines)
+        if fig is not None:
             style.small_print(fig, result, _note(result))
     return ax
 
@@ -106,8 +108,19 @@ def _places(modes: Sequence[tuple[str, str]]) -> tuple[dict[str, float], dict[st
     return at, heads
 
 
+def _labels(table: pl.DataFrame, shown: Sequence[str]) -> list[str]:
+    """Names of models as they are, of groups and dimensions in words."""
+    models = {name for name, by in table.select("name", "by").rows() if by == "model"}
+    return style.brief([name if name in models else roster.words(name) for name in shown])
+
+
 def _series(
-    ax: Axes, table: pl.DataFrame, which: tuple[int, int], look: tuple[str, str | None], at: dict[str, float]
+    ax: Axes,
+    table: pl.DataFrame,
+    which: tuple[int, int],
+    look: tuple[str, str | None],
+    at: dict[str, float],
+    label: str,
 ) -> None:
     i, n = which
     rows = [r for r in table.iter_rows(named=True) if r["mode"] in at and r["of_tests_share_pct"] is not None]
@@ -115,8 +128,6 @@ def _series(
     y = [at[r["mode"]] + height * (i - (n - 1) / 2) for r in rows]
     x = [r["of_tests_share_pct"] for r in rows]
     color, hatch = look
-    name = table["name"][0] if table.height else ""
-    label = name if table["by"][0] == "model" else roster.words(name)
     ax.barh(y, x, height * 0.92, color=color, hatch=hatch, ec="white", lw=0, label=label, zorder=2)
     ends = [(r["of_tests_lo_pct"], r["of_tests_hi_pct"]) for r in rows]
     plain = style.Mark("#202020", "none", 0, "#202020")

@@ -45,13 +45,11 @@ def gap(result: GapResult, *, ax: Axes | None = None, distributed: Literal["repo
     if distributed not in ("reported", "all"):
         raise style.FigureError(f"distributed is {distributed!r}, not one of reported, all")
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.45 + _ROW_INCHES * max(len(result.rows), 2))
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.45 + _ROW_INCHES * max(len(result.rows), 2))
         for setting in SETTINGS:
             _draw_setting(ax, result, setting, distributed)
         _draw_frame(ax, result)
-        if own:
+        if fig is not None:
             hidden = "The distributed map is drawn only where its interval separates from the full map's."
             level = f"Bars: {100 * result.parameters['ci_level']:g}% intervals from standard errors."
             style.small_print(fig, result, f"{level} {hidden}" if distributed == "reported" else level)
@@ -93,7 +91,7 @@ def _draw_setting(ax: Axes, result: GapResult, setting: str, distributed: str) -
 def _draw_frame(ax: Axes, result: GapResult) -> None:
     """Axes, names, bands that lead the eye, legend, title, and the label on simulated data."""
     n = len(result.rows)
-    ax.set_yticks(range(n), result.rows)
+    ax.set_yticks(range(n), style.brief(result.rows))
     ax.set_ylim(n - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     for i in range(1, n, 2):

@@ -60,7 +60,7 @@ def grading(result: GradingResult, *, ax: Axes | None = None, panel: str | None 
 
 def _by_agent(ax: Axes, *, result: GradingResult) -> None:
     names = [_OVERALL, *result.by_agent["model"]]
-    panels.rows(ax, names)
+    panels.rows(ax, names, width=style.NARROW)
     overall = {r["measure"]: r for r in result.table.iter_rows(named=True)}
     for i, (short, (measure, label, mark)) in enumerate(_MEASURES.items()):
         whole = overall[measure]
@@ -94,8 +94,9 @@ def _correlations(ax: Axes, *, result: GradingResult) -> None:
             if not np.isnan(values[i, j]):
                 text, color = f"{values[i, j]:.2f}", panels.ink((values[i, j] - low) / (1 - low))
                 ax.text(j, i - 1, text, ha="center", va="center", fontsize=6.8, color=color, gid="cell")
-    ax.set_xticks(range(len(raters) - 1), raters[:-1], rotation=35, ha="right")
-    ax.set_yticks(range(len(raters) - 1), raters[1:])
+    shown = style.brief(raters, style.NARROW)
+    ax.set_xticks(range(len(raters) - 1), shown[:-1], rotation=35, ha="right")
+    ax.set_yticks(range(len(raters) - 1), shown[1:])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     panels.title(ax, "Pearson's r of raters", legend_lines=1)

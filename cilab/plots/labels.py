@@ -1,7 +1,8 @@
 """Names beside points, placed so that they lie neither on each other nor on the points.
 
-May import nothing of cilab. Computes no statistic. First `add` a name per point while drawing, then `settle` the figure
-once everything else is in it: names are moved around their points, those that had to go far get a thin line.
+May import `cilab.plots.page` and `style`. Computes no statistic. First `add` a name per point while drawing, then
+`settle` the figure once everything else is in it: names are moved around their points, those that had to go far get a
+thin line.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cilab.plots.style import NAME_WIDTH, brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +33,8 @@ _NEAR = 8.0
 #: Directions in order of preference: right, left, above, below, then between.
 _ANGLES = (0, 180, 90, 270, 45, 315, 135, 225, 22, 338, 158, 202, 67, 293, 113, 247)
 _ROUNDS = 6
+#: Characters that a number beside a name may have.
+_NUMBER = 6
 #: Where names still lie on each other they are made smaller, by these factors in turn.
 _SMALLER = (0.9, 0.9)
 #: What a place costs: a name on a name, on a point, on a line, outside the axes; and each point of distance.
@@ -37,7 +42,11 @@ _ON_NAME, _ON_POINT, _ON_LINE, _OUTSIDE, _PER_POINT = 60.0, 12.0, 1.2, 500.0, 0.
 
 
 def add(ax: Axes, x: float, y: float, text: str, **options: Any) -> Annotation:
-    """A name for the point (x, y) in data units; `settle` finds its place. `options` as of `Axes.annotate`."""
+    """A name for the point (x, y) in data units; `settle` finds its place. `options` as of `Axes.annotate`.
+
+    A long text is cut; where two could become alike, give names from `cilab.plots.style.brief`.
+    """
+    (text,) = brief([text], NAME_WIDTH + _NUMBER)
     look = {"fontsize": 6.5, "ha": "center", "va": "center", "annotation_clip": False, "zorder": 5, **options}
     name = ax.annotate(text, (x, y), xytext=(0, 0), textcoords="offset points", gid=LABEL, **look)
     name.set_in_layout(False)
@@ -57,13 +66,16 @@ def settle(drawn: Axes | Figure) -> None:
     """
     from matplotlib.axes import Axes
 
+    from cilab.plots.page import one_warning
+
     fig = drawn.get_figure() if isinstance(drawn, Axes) else drawn
     axes = [drawn] if isinstance(drawn, Axes) else drawn.axes
-    fig.draw_without_rendering()
-    for ax in axes:
-        names = [t for t in ax.texts if t.get_gid() == LABEL]
-        if names:
-            _settle(ax, names)
+    with one_warning(fig):
+        fig.draw_without_rendering()
+        for ax in axes:
+            names = [t for t in ax.texts if t.get_gid() == LABEL]
+            if names:
+                _settle(ax, names)
 
 
 @dataclass(frozen=True, slots=True)

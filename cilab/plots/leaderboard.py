@@ -44,17 +44,15 @@ def leaderboard(result: Leaderboard, *, ax: Axes | None = None, models: Any = No
         raise style.FigureError("nothing to draw: no row has an overall score")
     of = roster.looks(table["model"], models)
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.5 + _ROW_INCHES * max(table.height, 3))
-        names = [n + roster.sign(of[m]) for n, m in zip(roster.row_names(table), table["model"], strict=True)]
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.5 + _ROW_INCHES * max(table.height, 3))
+        names = [n + roster.sign(of[m]) for n, m in zip(roster.full_names(table), table["model"], strict=True)]
         panels.rows(ax, names)
         _bars(ax, table.to_dicts(), of)
         lines = roster.legend_over_axes(ax, of, bars=True)
         ax.set_xlabel("Overall score (%)")
         panels.title(ax, "Leaderboard", legend_lines=lines)
         style.mark_simulated(ax, result, table["model"], y=11 + panels.LEGEND_LINE * lines)
-        if own:
+        if fig is not None:
             style.small_print(fig, result, result.caption.replace("half the", "the"), *result.remarks)
     return ax
 

@@ -63,6 +63,7 @@ def noticed(
         raise style.FigureError("panel models needs the scores: pass scores=cilab.leaderboard(study)")
     families = len({look.family for look in of.values()}) if len(parts) == 2 else 0
     level = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over tasks."
+    whole = "" if _whole(result) is None else " Dotted: all failed runs."
     drawn = panels.compose(
         result,
         parts,
@@ -71,7 +72,7 @@ def noticed(
         size=(style.PAGE_WIDTH, (4.1 if len(parts) == 2 else 3.5) + 0.17 * (families // 5)),
         ncols=2,
         names=names,
-        notes=[f"{level} Noticed by a judge's label: a lower bound. In brackets: failed test runs."],
+        notes=[f"{level} Noticed by a judge's label: a lower bound.{whole} In brackets: failed test runs."],
         **({"width_ratios": [1, 1.7]} if len(parts) == 2 else {}),
     )
     if "models" in parts and panel != "dimensions":
@@ -90,12 +91,18 @@ def _dimensions(ax: Axes, *, result: Noticed) -> None:
     ends = table.select("lo_pct", "hi_pct").rows()
     plain = style.Mark("#202020", "none", 0, "#202020")
     panels.halo(panels.bars(ax, table["share_pct"].to_list(), y, ends, plain, along="x", ls="none", label="interval"))
-    whole = result.table.filter(pl.col("by") == "all")["share_pct"][0]
+    whole = _whole(result)
     if whole is not None:
         ax.axvline(whole, color="#404040", lw=0.9, ls=(0, (1, 2)), zorder=3, gid="all")
     ax.set_xlim(0, 100)
     ax.set_xlabel("Failed runs that saw the problem (%)")
     panels.title(ax, "By dimension")
+
+
+def _whole(result: Noticed) -> float | None:
+    """The share of all failed runs."""
+    shares = result.table.filter(pl.col("by") == "all")["share_pct"]
+    return shares[0] if len(shares) else None
 
 
 def _points(result: Noticed, scores: Leaderboard) -> pl.DataFrame:
@@ -106,9 +113,10 @@ def _points(result: Noticed, scores: Leaderboard) -> pl.DataFrame:
 
 
 def _models(ax: Axes, *, result: Noticed, points: pl.DataFrame, of: dict[str, roster.Look]) -> None:
-    for name, share, score in points.select("name", "share_pct", "score_pct").rows():
+    lines = points.select("name", "share_pct", "score_pct").rows()
+    for (name, share, score), shown in zip(lines, style.brief(points["name"]), strict=True):
         roster.point(ax, score, share, of[name])
-        labels.add(ax, score, share, name)
+        labels.add(ax, score, share, shown)
     if points.height > 2:
         panels.trend(ax, points["score_pct"], points["share_pct"])
     ax.margins(0.1)

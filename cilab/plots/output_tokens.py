@@ -52,9 +52,7 @@ def output_tokens(
     table = _joined(result, tokens)
     of = roster.looks(table["model"], models)
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 4.4)
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.4)
         _frame(ax, table)
         high = roster.raised(table)
         for row, name, ring in zip(table.iter_rows(named=True), roster.row_names(table), high, strict=True):
@@ -65,7 +63,7 @@ def output_tokens(
         lines = roster.legend_over_axes(ax, of, ring=any(high))
         panels.title(ax, "Output and score", legend_lines=lines)
         style.mark_simulated(ax, result, table["model"], y=11 + panels.LEGEND_LINE * lines)
-        if own:
+        if fig is not None:
             style.small_print(fig, result, *_notes(result, table, effort))
         labels.settle(ax)
     return ax

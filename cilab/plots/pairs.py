@@ -48,14 +48,13 @@ def pairs(result: PairsResult, *, ax: Axes | None = None, agents: Sequence[str] 
     if not any((a, b) in cells for a in shown for b in shown):
         raise style.FigureError("nothing to draw: none of these agents has a scored rollout with another of them")
     with style.context():
-        own = ax is None
-        if ax is None:
-            side = _CELL_INCHES * max(len(shown), 5)
-            fig, ax = style.new_figure(style.PAGE_WIDTH, min(side + 1.6 + 0.04 * max(map(len, shown)), 7.6))
+        names = style.brief(shown)
+        height = _CELL_INCHES * max(len(shown), 5) + 1.6 + 0.04 * max(map(len, names))
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, min(height, 7.6))
         _draw_cells(ax, result, shown, cells)
-        _draw_frame(ax, shown)
+        _draw_frame(ax, names)
         style.mark_simulated(ax, result, shown, y=8)
-        if own:
+        if fig is not None:
             style.small_print(fig, result, *_notes(result, shown))
     return ax
 
@@ -99,10 +98,10 @@ def _frame_of(i: int, j: int) -> Any:
     return Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, ec="#d7301f", lw=1.1, gid="homogeneous")
 
 
-def _draw_frame(ax: Axes, shown: Sequence[str]) -> None:
-    ticks = range(len(shown))
-    ax.set_xticks(ticks, shown, rotation=90 if len(shown) > 5 else 20, ha="center" if len(shown) > 5 else "right")
-    ax.set_yticks(ticks, shown)
+def _draw_frame(ax: Axes, names: Sequence[str]) -> None:
+    ticks = range(len(names))
+    ax.set_xticks(ticks, names, rotation=90 if len(names) > 5 else 20, ha="center" if len(names) > 5 else "right")
+    ax.set_yticks(ticks, names)
     ax.tick_params(length=0)
     ax.set_xticks([i - 0.5 for i in ticks][1:], minor=True)
     ax.set_yticks([i - 0.5 for i in ticks][1:], minor=True)

@@ -59,7 +59,8 @@ def compose(
     names : models in the figure.
     notes : sentences for the small print.
     label_y : points above the axes where the label on simulated data stands.
-    **subplots : for `matplotlib.pyplot.subplots`, such as `sharey` and `width_ratios`.
+    **subplots : for `matplotlib.pyplot.subplots`, such as `sharey` and `width_ratios` (which count only where all
+        columns are there).
 
     Returns
     -------
@@ -69,22 +70,21 @@ def compose(
     Raises
     ------
     FigureError
-        There is no such panel, or nothing to draw.
+        There is no such panel, nothing to draw, or `ax` is no Axes.
     """
     if not parts:
         raise style.FigureError("nothing to draw: the result holds no rows for this figure")
     if panel is not None and panel not in parts:
         raise style.FigureError(f"panel is {panel!r}, not one of {', '.join(parts)}")
+    style.require_axes(ax)
     models = list(names)
     with style.context():
         if ax is None and panel is None:
             return _all_panels(result, parts, size, ncols, models, notes, label_y, subplots)
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(max(size[0] / ncols, 4.5), size[1] / -(-len(parts) // ncols))
+        fig, ax = style.own_or_given(ax, max(size[0] / ncols, 4.5), size[1] / -(-len(parts) // ncols))
         parts[panel or next(iter(parts))](ax)
         style.mark_simulated(ax, result, models, y=label_y)
-        if own:
+        if fig is not None:
             style.small_print(fig, result, *notes)
     return ax
 
@@ -99,10 +99,10 @@ def _all_panels(
     label_y: float,
     subplots: Mapping[str, Any],
 ) -> Figure:
-    import matplotlib.pyplot as plt
-
     ncols = min(ncols, len(parts))
-    fig, axes = plt.subplots(
+    if len(subplots.get("width_ratios") or ()) != ncols:
+        subplots = {name: value for name, value in subplots.items() if name != "width_ratios"}
+    fig, axes = style.subplots(
         -(-len(parts) // ncols), ncols, figsize=size, layout="constrained", squeeze=False, **subplots
     )
     for i, ax in enumerate(axes.flat):
@@ -190,9 +190,9 @@ def halo(intervals: ErrorbarContainer) -> None:
         lines.set_path_effects([withStroke(linewidth=2.4, foreground="white")])
 
 
-def rows(ax: Axes, names: Sequence[str]) -> None:
-    """One row per name, the first on top, with bands that lead the eye."""
-    ax.set_yticks(range(len(names)), names)
+def rows(ax: Axes, names: Sequence[str], *, width: int = style.NAME_WIDTH) -> None:
+    """One row per name, the first on top, with bands that lead the eye; names are cut to `width` characters."""
+    ax.set_yticks(range(len(names)), style.brief(names, width))
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     for i in range(1, len(names), 2):

@@ -46,9 +46,7 @@ def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axe
     best_first = table.sort("score_pct", descending=True)["model"]
     of = roster.looks(best_first, models)
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 4.6)
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.6)
         _points(ax, table, of)
         front = table.filter("on_frontier")
         line = {"color": "#606060", "lw": 1.0, "ls": (0, (4, 2)), "zorder": 2, "gid": "frontier"}
@@ -58,7 +56,7 @@ def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axe
         lines = roster.legend_over_axes(ax, of, joined, ring=rings)
         panels.title(ax, "The cost of a score", legend_lines=lines)
         style.mark_simulated(ax, result, table["model"], y=11 + panels.LEGEND_LINE * lines)
-        if own:
+        if fig is not None:
             style.small_print(fig, result, *_notes(result, table))
         labels.settle(ax)
     return ax

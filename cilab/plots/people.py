@@ -59,17 +59,15 @@ def people(result: People, *, ax: Axes | None = None) -> Axes:
     if len(groups) > _MOST:
         raise style.FigureError(f"people: {len(groups)} groups of models; a figure holds {_MOST}")
     with style.context():
-        own = ax is None
-        if ax is None:
-            rows = len(tasks) * (len(groups) + 2)
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 1.5 + _BAR_INCHES * max(rows, 8))
+        rows = len(tasks) * (len(groups) + 2)
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.5 + _BAR_INCHES * max(rows, 8))
         _draw(ax, table, tasks, groups)
         _frame(ax, table, tasks)
         panels.legend(ax, 2)
         lines = -(-(len(groups) + 1) // 2)
         panels.title(ax, "People beside models", legend_lines=lines)
         style.mark_simulated(ax, result, result.by_model["model"].unique(), y=11 + panels.LEGEND_LINE * lines)
-        if own:
+        if fig is not None:
             style.small_print(fig, result, *_notes(result, tasks))
     return ax
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _MARKS = {"primer": panels.SERIES[0], "recovery": panels.SERIES[1]}
 #: A kind's curve is moved by this many turns, so that two intervals at one K do not lie on each other.
 _DODGE = {"primer": -0.1, "recovery": 0.1}
+#: Characters of two names that fit beside each other in a title.
+_ONE_LINE = 32
 #: Reference in the result -> word in the legend, line, grey of line and band.
 _REFERENCES = {
     "two copies of the strong agent": ("strong pair", "-", "#404040", "#b8b8b8"),
@@ -52,6 +54,7 @@ def relay(result: RelayResult, *, ax: Axes | None = None, panel: str | None = No
     style.require(result, RelayResult, "relay")
     keys = result.table.select("strong", "weak").unique(maintain_order=True).rows()
     parts = {f"{strong} > {weak}": partial(_draw, result=result, strong=strong, weak=weak) for strong, weak in keys}
+    lines = max((_heading(*key).count("\n") for key in keys), default=0)
     level = f"Bars and bands: {100 * result.parameters['ci_level']:g}% intervals from standard errors."
     return panels.compose(
         result,
@@ -62,9 +65,15 @@ def relay(result: RelayResult, *, ax: Axes | None = None, panel: str | None = No
         ncols=2,
         names={name for key in keys for name in key},
         notes=[f"{level} Lines: pairs of two copies."],
-        label_y=50,
+        label_y=50 + panels.LEGEND_LINE * lines,
         sharey=True,
     )
+
+
+def _heading(strong: str, weak: str) -> str:
+    """Who with whom: in two lines where the names are long."""
+    one, other = style.brief((strong, weak))
+    return f"{one} with {other}" if len(one + other) <= _ONE_LINE else f"{one}\nwith {other}"
 
 
 def _draw(ax: Axes, *, result: RelayResult, strong: str, weak: str) -> None:
@@ -98,4 +107,4 @@ def _draw(ax: Axes, *, result: RelayResult, strong: str, weak: str) -> None:
     ax.set_xlabel("K: turns before the swap")
     ax.set_ylabel(OUTCOMES[result.parameters["outcome"]].replace(" (", "\n("))
     panels.legend(ax, 2)
-    panels.title(ax, f"{strong} with {weak}", legend_lines=2)
+    panels.title(ax, _heading(strong, weak), legend_lines=2)

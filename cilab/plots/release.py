@@ -55,26 +55,29 @@ def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> A
     """
     style.require(result, Release, "release")
     table = result.table
+    if not table.height:
+        raise style.FigureError("nothing to draw: no model has both a score and a release date")
+    names = style.brief(table["model"])
     looks = roster.looks(table["model"], models)
     with style.context():
-        own = ax is None
-        if ax is None:
-            fig, ax = style.new_figure(style.PAGE_WIDTH, 4.1)
+        fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.1)
         days = _days(table["released"].to_list())
         low, high = min(days) - _MARGIN, max(days) + 2 * _MARGIN
         gap = _break_axis(ax, days, low, high)
         _stairs(ax, table, days, high)
         high_effort = [effort not in (None, "default") for effort in table["effort"]]
-        for row, day, high_one in zip(table.iter_rows(named=True), days, high_effort, strict=True):
+        for row, name, day, high_one in zip(table.iter_rows(named=True), names, days, high_effort, strict=True):
             roster.point(ax, day, row["score_pct"], looks[row["model"]], ring=high_one)
             best = row["sets_best"] or row["sets_best_open"]
-            labels.add(ax, day, row["score_pct"], row["model"], fontweight="bold" if best else "normal")
+            labels.add(ax, day, row["score_pct"], name, fontweight="bold" if best else "normal")
         _frame(ax, low, high, gap)
         handles = [*roster.legend_handles(looks, ring=any(high_effort)), *ax.get_legend_handles_labels()[0]]
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=4)
-        ax.set_title("Score by release date", loc="left", pad=6 + 12 * -(-len(handles) // 4) + 3)
-        style.mark_simulated(ax, result, table["model"], y=6 + 12 * -(-len(handles) // 4) + 3)
-        if own:
+        columns = style.legend_columns([handle.get_label() for handle in handles], 4)
+        above = 6 + 12 * -(-len(handles) // columns) + 3
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=columns)
+        ax.set_title("Score by release date", loc="left", pad=above)
+        style.mark_simulated(ax, result, table["model"], y=above)
+        if fig is not None:
             style.small_print(fig, result, "Each model at its best reasoning setting. Bold: sets a new best.")
         labels.settle(ax)
     return ax
@@ -103,7 +106,8 @@ def _break_axis(ax: Axes, days: Sequence[float], low: float, high: float) -> tup
     """Squeeze the widest gap between two releases; (its first and last day) or None where it is not wide enough."""
     inner = sorted(set(days))
     gaps = [(b - a, a, b) for a, b in itertools.pairwise(inner)]
-    if not gaps or max(gaps)[0] < _BREAK_FROM * (high - low):
+    # The break begins and ends a margin away from the points, so a gap of two margins leaves nothing to squeeze.
+    if not gaps or max(gaps)[0] < max(_BREAK_FROM * (high - low), 3 * _MARGIN):
         return None
     _, start, end = max(gaps)
     start, end = start + _MARGIN, end - _MARGIN

@@ -40,6 +40,8 @@ _PSEUDONYMS = {
 _PREFIX = "sim:"
 _UNKNOWN = "Other"
 LEGEND_COLUMNS = 4
+#: Characters that a word in a narrow place may have.
+_LONGEST_WORD = 14
 _IN_WORDS = {"regulators_papers": "regulators, papers"}
 #: On bars of models with open weights.
 OPEN_HATCH = "////"
@@ -88,6 +90,11 @@ class Look:
 
 
 def row_names(table: pl.DataFrame) -> list[str]:
+    """Name of every line of a table with `model, effort, arm` as figures show it: long ones are cut in the middle."""
+    return style.brief(full_names(table))
+
+
+def full_names(table: pl.DataFrame) -> list[str]:
     """Name of every line of a table with `model, effort, arm`: as in the printed tables, without "· default"."""
     keys = table.select("model", "effort", "arm").rows()
     named = names_in_tables(list(dict.fromkeys(keys)))
@@ -117,15 +124,21 @@ def at_default(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def words(name: str) -> str:
-    """The name of a group, dimension or source in words, with a capital."""
+    """The name of a group, dimension or source in words, with a capital; a long one is cut in the middle."""
     text = _IN_WORDS.get(name, name.replace("_", " "))
+    (text,) = style.brief([text])
     return text[:1].upper() + text[1:]
 
 
 def dimension(name: str, width: int | None = None) -> str:
     """A dimension in words; with `width` (characters) broken into lines."""
     text = words(name)
-    return text if width is None else "\n".join(textwrap.wrap(text, width, break_long_words=False))
+    return text if width is None else "\n".join(_wrapped(text, width))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of whole words; a word that is much wider than `width` is cut."""
+    return style.brief(textwrap.wrap(text, width, break_long_words=False), max(width, _LONGEST_WORD))
 
 
 def sign(look: Look) -> str:
@@ -158,9 +171,11 @@ def looks(names: Iterable[str], models: Any = None) -> dict[str, Look]:
     """
     given = {} if models is None else _frame(models)
     facts = {name: given.get(name) or _by_registry(name) or _by_name(name) for name in dict.fromkeys(names)}
+    known = [f["word"] for f in facts.values()]
+    words = dict(zip(known, style.brief(known), strict=True))
     colors = _colors(sorted({f["family"] for f in facts.values() if f["family"]}))
     return {
-        name: Look(f["word"], color, _darker(color), f["open"])
+        name: Look(words[f["word"]], color, _darker(color), f["open"])
         for name, f in facts.items()
         for color in [f.get("color") or colors.get(f["family"], _OTHER)]
     }
@@ -264,7 +279,7 @@ def legend(drawn: Axes | Figure, of: Mapping[str, Look], *, ring: bool = False) 
         if isinstance(drawn, Axes):
             drawn.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=6.5)
         else:
-            drawn.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 5), fontsize=7)
+            drawn.legend(handles=handles, loc="outside upper left", ncols=_columns(handles, 5), fontsize=7)
 
 
 def legend_over_axes(ax: Axes, of: Mapping[str, Look], *more: Any, bars: bool = False, ring: bool = False) -> int:
@@ -272,9 +287,13 @@ def legend_over_axes(ax: Axes, of: Mapping[str, Look], *more: Any, bars: bool = 
     handles = [*legend_handles(of, bars=bars, ring=ring), *more]
     if not handles:
         return 0
-    columns = min(len(handles), LEGEND_COLUMNS)
+    columns = _columns(handles, LEGEND_COLUMNS)
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=columns)
     return -(-len(handles) // columns)
+
+
+def _columns(handles: Sequence[Any], most: int) -> int:
+    return style.legend_columns([handle.get_label() for handle in handles], most)
 
 
 def _handle(family: Sequence[Look], bars: bool) -> Any:

@@ -1,19 +1,20 @@
 """The papers' tables from results: one function per kind, each returns a great_tables `GT`.
 
-May import `cilab.errors`, `cilab.registry`, `cilab.datasets`, `cilab.stats` and `cilab.plots.style`. Computes nothing:
-every cell is a number of the result, written as text. `.as_raw_html()` of a table is HTML; `latex` is LaTeX. Source
-notes say what the numbers stand on, and that agents are simulated where they are.
+May import `cilab.errors`, `cilab.registry`, `cilab.datasets`, `cilab.stats`, `cilab.plots.style` and `roster`. Computes
+nothing: every cell is a number of the result, written as text. `.as_raw_html()` of a table is HTML; `latex` is LaTeX.
+Source notes say what the numbers stand on, and that agents are simulated where they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from cilab.plots import roster
 from cilab.plots.style import FigureError, require
 from cilab.stats.agreement import AgreementResult
 from cilab.stats.cluster import mark
@@ -23,6 +24,7 @@ from cilab.stats.economy import Capability, Effort
 from cilab.stats.failures import FailureModes, Noticed
 from cilab.stats.grading import GradingResult
 from cilab.stats.lite import LiteResult
+from cilab.stats.maze_rows import with_half
 from cilab.stats.mediation import MediationResult
 from cilab.stats.pairs import PairsResult
 from cilab.stats.people import People
@@ -112,9 +114,9 @@ def _half(row: Mapping[str, Any], name: str = "score_pct", lo: str = "lo_pct", h
     return _number(value) if value is None or low is None else f"{_number(value)} ± {(high - low) / 2:.1f}"
 
 
-def _ends(row: Mapping[str, Any], name: str, digits: int = 2) -> str:
-    """Value [lo, hi], of columns `name`, `name_lo`, `name_hi`."""
-    value, low, high = (row[c] for c in (name, f"{name}_lo", f"{name}_hi"))
+def _ends(row: Mapping[str, Any], name: str, lo: str | None = None, hi: str | None = None, digits: int = 2) -> str:
+    """Value [lo, hi]; None: of columns `name_lo` and `name_hi`."""
+    value, low, high = (row[c] for c in (name, lo or f"{name}_lo", hi or f"{name}_hi"))
     shown = _number(value, digits)
     return shown if value is None or low is None else f"{shown} [{_number(low, digits)}, {_number(high, digits)}]"
 
@@ -130,19 +132,19 @@ def _best(values: Sequence[float | None], *, low: bool = False) -> list[int]:
     return [i for i, v in enumerate(values) if v is not None and v == top]
 
 
-def _plain(table: pl.DataFrame) -> pl.DataFrame:
-    """The lines of rows at their model's default setting, without an arm; a model in another setting alone stays."""
-    several = pl.col("effort").n_unique().over("model") > 1
-    at_default = pl.col("effort").is_null() | (pl.col("effort") == "default") | ~several
-    return table.filter(at_default & pl.col("arm").is_null())
+def _named_rows(table: pl.DataFrame) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every line with the name of its row."""
+    return zip(roster.full_names(table), table.iter_rows(named=True), strict=True)
 
 
-def _row_names(table: pl.DataFrame) -> dict[tuple[Any, Any, Any], str]:
-    """(model, effort, arm) -> name, without words for the default effort."""
-    from cilab.plots import roster
+def _filled(lines: Iterable[Mapping[str, str]], columns: Sequence[str]) -> pl.DataFrame:
+    """Lines that lack some columns as a frame with all of them."""
+    return pl.DataFrame([{c: line.get(c, _NONE) for c in columns} for line in lines], schema=list(columns))
 
-    keys = table.select("model", "effort", "arm").unique(maintain_order=True)
-    return dict(zip(keys.rows(), roster.row_names(keys), strict=True))
+
+def _one_of(word: str, value: str, there: Sequence[str]) -> None:
+    if value not in there:
+        raise FigureError(f"{word} is {value!r}, not one of {', '.join(there)}")
 
 
 # -- teamwork -----------------------------------------------------------------------------------------------
@@ -164,18 +166,17 @@ def leaderboard(result: Leaderboard, groups: GroupMeans | None = None, *, effort
         A result is of another kind, or holds no rows.
     """
     require(result, Leaderboard, "tables.leaderboard")
-    table = result.table if efforts else _plain(result.table)
-    names = _row_names(table)
+    table = result.table if efforts else roster.at_default(result.table)
     of_group: dict[str, str] = {}
     if groups is not None:
         require(groups, GroupMeans, "tables.leaderboard")
         for group, members in groups.members.items():
             for member in members:
-                of_group.setdefault(member.partition(" · ")[0], group)
+                of_group.setdefault(roster.model_of(member), group)
     order = list(groups.members) if groups is not None else []
     lines = [
         {
-            "Model": names[r["model"], r["effort"], r["arm"]],
+            "Model": name,
             "Group": of_group.get(r["model"], "others").capitalize(),
             "Overall": _half(r),
             "Solved alone": f"{r['n_gated']}/{r['n_complete']}",
@@ -187,7 +188,7 @@ def leaderboard(result: Leaderboard, groups: GroupMeans | None = None, *, effort
             "_drop": r["drop_pct"],
             "_place": order.index(of_group[r["model"]]) if r["model"] in of_group else len(order),
         }
-        for r in table.iter_rows(named=True)
+        for name, r in _named_rows(table)
     ]
     cells = pl.DataFrame(lines, infer_schema_length=None).sort("_place", maintain_order=True)
     bold = {"Overall": _best_in(cells, "_score"), "Drop": _best(cells["_drop"].to_list(), low=True)}
@@ -220,14 +221,13 @@ def dimensions(result: DimensionScores) -> GT:
         `result` is not what `cilab.dimensions` returns.
     """
     require(result, DimensionScores, "tables.dimensions")
-    names = _row_names(result.table)
     lines: dict[str, dict[str, str]] = {}
     values: dict[str, list[float | None]] = {}
-    for r in result.table.iter_rows(named=True):
-        name, of = names[r["model"], r["effort"], r["arm"]], _dimension(r["dimension"])
+    for name, r in _named_rows(result.table):
+        of = _dimension(r["dimension"])
         lines.setdefault(name, {"Row": name})[of] = _half(r)
         values.setdefault(of, []).append(r["score_pct"])
-    cells = pl.DataFrame(list(lines.values()), infer_schema_length=None).fill_null(_NONE)
+    cells = _filled(lines.values(), ["Row", *values])
     bold = {of: _best(found) for of, found in values.items() if len(found) == cells.height}
     notes = [result.caption, f"{_BOLD}best of each dimension."]
     return _table(cells, result, "Scores by dimension", bold=bold, notes=notes)
@@ -248,8 +248,7 @@ def judges(result: AgreementResult, comparison: str = "referee × second") -> GT
     """
     require(result, AgreementResult, "tables.judges")
     there = result.table["comparison"].unique(maintain_order=True).to_list()
-    if comparison not in there:
-        raise FigureError(f"comparison is {comparison!r}, not one of {', '.join(there)}")
+    _one_of("comparison", comparison, there)
     lines = [
         {
             "Group": _dimension(r["group"]),
@@ -282,8 +281,7 @@ def lite_tasks(result: LiteResult, method: str | None = None) -> GT:
     require(result, LiteResult, "tables.lite_tasks")
     there = result.table["method"].to_list()
     method = there[-1] if method is None else method
-    if method not in there:
-        raise FigureError(f"method is {method!r}, not one of {', '.join(there)}")
+    _one_of("method", method, there)
     chosen = result.tasks.filter(pl.col("method") == method).sort("dimension", "place", nulls_last=True)
     cells = chosen.select(
         pl.col("task_id").alias("Task"),
@@ -349,7 +347,7 @@ def capability(result: Capability, words: Mapping[str, str] | None = None) -> GT
         line = lines.setdefault(r["model"], {"Model": r["model"], "Score (%)": _number(r["score_pct"])})
         line[named[r["measure"]]] = f"{r['value']:,.{digits[r['measure']]}f}"
     columns = ["Model", "Score (%)", *(named[m] for m in result.fits["measure"])]
-    cells = pl.DataFrame([{c: line.get(c, _NONE) for c in columns} for line in lines.values()])
+    cells = _filled(lines.values(), columns)
     r = "; ".join(f"{named[m]} {_number(v, 2)}" for m, v in _overall_r(result) if m in named)
     return _table(cells, result, "Scores and capability", notes=[f"Pearson's r with the score: {r}."])
 
@@ -376,12 +374,8 @@ def conflict(result: Conflict) -> GT:
         "Joint points": "joint_pct",
         "After giving in": "joint_gave_in_pct",
     }
-    names = _row_names(result.table)
     cells = pl.DataFrame(
-        [
-            {"Model": names[r["model"], r["effort"], r["arm"]]} | {c: _number(r[v]) for c, v in columns.items()}
-            for r in result.table.iter_rows(named=True)
-        ]
+        [{"Model": name} | {c: _number(r[v]) for c, v in columns.items()} for name, r in _named_rows(result.table)]
     )
     blank = [c for c in columns if (cells[c] == _NONE).all()]
     return _table(cells.drop(blank), result, "How conflicts end (%)", notes=[result.caption])
@@ -401,14 +395,12 @@ def people(result: People) -> GT:
     for r in result.table.iter_rows(named=True):
         first = {"Task": r["task"].capitalize(), "Version": r["version"]}
         first["n people"] = _NONE if r["people_n"] is None else f"{r['people_n']:,}"
-        first["People (%)"] = _ends(
-            {"v": r["people_pct"], "v_lo": r["people_lo_pct"], "v_hi": r["people_hi_pct"]}, "v", 0
-        )
+        first["People (%)"] = _ends(r, "people_pct", "people_lo_pct", "people_hi_pct", 0)
         line = lines.setdefault((r["task"], r["version"]), first)
         if r["group"] is not None:
             line[_group(r["group"])] = _number(r["models_pct"], 0)
     columns = ["Task", "Version", "n people", "People (%)", *(_group(g) for g in groups)]
-    cells = pl.DataFrame([{c: line.get(c, _NONE) for c in columns} for line in lines.values()])
+    cells = _filled(lines.values(), columns)
     spanner = ("Models (%)", [_group(g) for g in groups]) if groups else None
     title = "People and models on the same tasks"
     return _table(cells, result, title, left=["Version"], spanner=spanner, notes=[result.caption])
@@ -522,11 +514,8 @@ def disagreement(result: DisagreementResult) -> GT:
     require(result, DisagreementResult, "tables.disagreement")
     if not result.models:
         raise FigureError(f"no outcome could be modelled: {'; '.join(f'{k}: {v}' for k, v in result.failed.items())}")
-    shown = result.display()
-    words = {"total": "Any", "factual": "Factual", "nonfactual": "Non-factual"}
-    cells = shown.rename({c: words[c] for c in shown.columns if c in words}).with_columns(
-        pl.col("Predictor").str.replace_all("_", " ").str.replace(": ", " = ")
-    )
+    shown = result.display().with_columns(pl.col("Predictor").str.replace(": ", " = "))
+    cells = shown.rename({"Total": "Any"}, strict=False)
     spanner = "Disagreement", [c for c in cells.columns if c != "Predictor"]
     return _table(cells, result, "Predictors of disagreement: odds ratios", spanner=spanner, notes=[result.caption])
 
@@ -542,13 +531,14 @@ def pairs(result: PairsResult) -> GT:
     from great_tables import loc, style
 
     require(result, PairsResult, "tables.pairs")
-    cells, means = result.display(), result.matrix()
+    means, shown = result.matrix(), {(r["starter"], r["follower"]): r for r in result.table.iter_rows(named=True)}
+    cells = {b: [with_half(shown.get((a, b))) for a in result.agents] for b in result.agents}
     bold = {name: set(_best(means[name].to_list())) for name in result.agents}
     for i, row in enumerate(means.select(result.agents).rows()):
         for j in _best(row):
             bold[result.agents[j]].add(i)
     table = _table(
-        cells.rename({cells.columns[0]: "Starter"}),
+        pl.DataFrame({"Starter": result.agents, **cells}),
         result,
         f"Ordered pairs: {str(result.parameters.get('outcome', 'mean')).replace('_', ' ')}",
         bold={name: sorted(rows) for name, rows in bold.items()},
@@ -582,11 +572,11 @@ _Line = tuple[str, str, str, str, str]
 def _overall_lines(result: GradingResult) -> list[_Line]:
     part = "All raters"
     lines = [
-        (part, f"{r['method'].partition(':')[0]}, {r['measure']}", _with(r, "value"), "", f"{r['n']:,}")
+        (part, f"{r['method'].partition(':')[0]}, {r['measure']}", _ends(r, "value", "lo", "hi"), "", f"{r['n']:,}")
         for r in result.table.iter_rows(named=True)
     ]
     return lines + [
-        (part, f"Pearson's r, {r['first']} and {r['second']}", _with(r, "r"), "", f"{r['n']:,}")
+        (part, f"Pearson's r, {r['first']} and {r['second']}", _ends(r, "r", "lo", "hi"), "", f"{r['n']:,}")
         for r in result.correlations.iter_rows(named=True)
     ]
 
@@ -596,7 +586,8 @@ def _majority_lines(result: GradingResult) -> list[_Line]:
     lines = []
     for r in result.majority.iter_rows(named=True):
         n = f"{r['n']:,}"
-        lines.append((part, f"Difference in mean, {r['measure']}", _with(r, "mean_difference"), _both_p(r), n))
+        words = f"Difference in mean, {r['measure']}"
+        lines.append((part, words, _ends(r, "mean_difference", "lo", "hi"), _both_p(r), n))
         if r["cohen_d"] is not None:
             lines.append((part, f"Cohen's d, {r['measure']}", _number(r["cohen_d"], 2), "", n))
     return lines
@@ -631,11 +622,6 @@ def _agent_lines(result: GradingResult) -> list[_Line]:
         )
         for r in result.by_agent.iter_rows(named=True)
     ]
-
-
-def _with(row: Mapping[str, Any], name: str) -> str:
-    """Value with the interval in `lo` and `hi`."""
-    return _ends({name: row[name], f"{name}_lo": row["lo"], f"{name}_hi": row["hi"]}, name)
 
 
 # -- printed numbers and the registry -----------------------------------------------------------------------

@@ -14,7 +14,7 @@ import polars as pl
 
 from cilab.errors import StoreError
 from cilab.show.page import Page
-from cilab.show.words import visible
+from cilab.show.words import is_told, visible
 
 _RATERS = ("referee", "second", "third", "final")
 _SIMULATED = ("sim/", "sim:")
@@ -77,7 +77,8 @@ def show_blind(study: Any, run_id: str, *, name: str, until: int | None = None) 
     -------
     Page
         A seat that is named like a model is called `agent 1`, `agent 2`, … instead. What the agents say about
-        themselves stays.
+        themselves stays. What nobody in the run was told is left out: the steps of the script, which hold the
+        judges' votes, and a grader's words.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def show_blind(study: Any, run_id: str, *, name: str, until: int | None = None) 
         As in `show`.
     """
     page = show(study, run_id)
-    kept = [m for m in page.messages if until is None or m["index"] <= until]
+    kept = [m for m in page.messages if is_told(m) and (until is None or m["index"] <= until)]
     models = {v for v in (page.run["model"], page.run["partner_model"], *(m["model"] for m in page.messages)) if v}
     seats = sorted({m["seat"] for m in page.messages} & models)
     alias = {seat: f"agent {i}" for i, seat in enumerate(seats, 1)}

@@ -193,7 +193,7 @@ def _cut(text: str) -> int:
     if len(lines) > HEAD_LINES:
         return len("\n".join(lines[:HEAD_LINES])) + 1
     at = head.rfind("\n")
-    return at + 1 if at > HEAD_CHARS // 2 else HEAD_CHARS
+    return at + 1 if at > HEAD_CHARS // 2 else words.word_end(text, HEAD_CHARS)
 
 
 def _size(text: str) -> str:

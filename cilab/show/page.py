@@ -67,14 +67,15 @@ class Page:
         """The page as plain text for a terminal, `TEXT_WIDTH` columns wide."""
         return self.as_text()
 
-    def as_text(self, width: int = TEXT_WIDTH) -> str:
+    def as_text(self, width: int = TEXT_WIDTH, *, full: bool = False) -> str:
         """The page as plain text. Control characters are made visible, so that no terminal obeys them.
 
         Parameters
         ----------
         width : columns, at least 40. Maps and short lines are never broken.
+        full : also the rest of long messages, arguments and results of tools (`cilab show --full`).
         """
-        return "\n".join(plain.lines(self, max(width, 40))) + "\n"
+        return "\n".join(plain.lines(self, max(width, 40), full=full)) + "\n"
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the HTML document to `path` (UTF-8). Returns the path.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 TOOL_CHARS, TOOL_LINES = 600, 8
 
 
-def lines(page: Page, width: int) -> Iterator[str]:
-    """The page line by line, at most `width` columns where lines can be broken."""
+def lines(page: Page, width: int, *, full: bool = False) -> Iterator[str]:
+    """The page line by line, at most `width` columns where lines can be broken; `full` cuts nothing that is long."""
     tag = " [SIMULATED AGENTS]" if page.simulated else ""
     if not page.blind:
         yield from _verdict_lines(page.run, width, tag)
@@ -29,7 +29,7 @@ def lines(page: Page, width: int) -> Iterator[str]:
     yield from page.notes
     for whose, piece in words.maps(page):
         yield from ("", f"Maze, {words.visible(whose)}", *(f"  {line.strip()}" for line in piece.split("\n")))
-    yield from _transcript_lines(page, width)
+    yield from _transcript_lines(page, width, is_whole=full or page.blind)
     for title, rows in _tables(page):
         if rows:
             yield from ("", title)
@@ -47,7 +47,7 @@ def _verdict_lines(run: Mapping[str, Any], width: int, tag: str) -> Iterator[str
     yield ""
 
 
-def _transcript_lines(page: Page, width: int) -> Iterator[str]:
+def _transcript_lines(page: Page, width: int, *, is_whole: bool) -> Iterator[str]:
     labels, is_maze = words.labels_by_index(page), page.run["benchmark"] == "maze"
     round_ = None
     for event, results in words.paired(page.messages):
@@ -59,7 +59,7 @@ def _transcript_lines(page: Page, width: int) -> Iterator[str]:
             yield ">>> the message to label"
         kind = KINDS.get(event["seat_kind"], event["seat_kind"])
         yield from _wrapped(f"{event['seat']} [{kind}] {' · '.join(words.meta(event, is_maze))}", width, "")
-        yield from _content_lines(event, results, width, is_whole=page.blind)
+        yield from _content_lines(event, results, width, is_whole=is_whole)
         for e in (event, *results):
             for label in labels.get(e["index"], ()):
                 yield from _wrapped(_label_line(label), width, "  | ")
@@ -68,12 +68,12 @@ def _transcript_lines(page: Page, width: int) -> Iterator[str]:
 def _content_lines(
     event: Mapping[str, Any], results: Sequence[Mapping[str, Any]], width: int, *, is_whole: bool
 ) -> Iterator[str]:
-    """What an event says; people who judge it (`is_whole`) get all of it, others the beginning of what is long."""
+    """What an event says: all of it (`is_whole`, as for people who judge it), or the beginning of what is long."""
     text = words.content(event)
     if event["kind"] not in ("tool_call", "tool_result"):
         most = TASK_FOLD_CHARS if event["seat_kind"] in TASK_KINDS else FOLD_CHARS
         said = text if is_whole else _short(text or "", most, FOLD_LINES)
-        yield from _wrapped(said or "(no text)", width, "  ")
+        yield from _flowing(said or "(no text)", width, "  ")
         return
     arguments = event["tool_input_json"] or ""
     yield from _wrapped(
@@ -86,9 +86,9 @@ def _content_lines(
 
 
 def _short(text: str, chars: int, lines: int) -> str:
-    """The beginning of a long text, with what is left out in words."""
-    cut = "\n".join(text[:chars].split("\n")[:lines])
-    return text if len(cut) == len(text) else f"{cut}\n[… {len(text) - len(cut):,} more characters]"
+    """The beginning of a long text to the end of a word, with what is left out in words."""
+    cut = "\n".join(text[: words.word_end(text, chars)].split("\n")[:lines])
+    return text if len(cut) == len(text) else f"{cut}\n\n[… {len(text) - len(cut):,} more characters; --full shows all]"
 
 
 def _label_line(label: Mapping[str, Any]) -> str:
@@ -111,6 +111,19 @@ def _tables(page: Page) -> Iterator[tuple[str, list[Sequence[Any]]]]:
             for a in page.annotations
         ],
     )
+
+
+def _flowing(text: str, width: int, indent: str) -> Iterator[str]:
+    """What somebody says: the lines of a paragraph are wrapped as one; maps and code keep their lines."""
+    room = width - len(indent)
+    for kind, piece in words.blocks(words.visible(text).expandtabs(4)):
+        if kind != "text":
+            yield from _wrapped(piece, width, indent)
+            continue
+        for line, hang in words.paragraphs(piece, room):
+            below = " " * min(hang, room // 2)
+            parts = [line] if len(line) <= room else textwrap.wrap(line, room, subsequent_indent=below)
+            yield from ((indent + part).rstrip() for part in parts or [""])
 
 
 def _wrapped(text: str, width: int, indent: str) -> Iterator[str]:

@@ -45,6 +45,12 @@ TASK_FOLD_CHARS = 600
 TASK_KINDS = ("user", "environment", "grader")
 #: Columns of the plain text.
 TEXT_WIDTH = 100
+#: A longer run of characters without a blank may be cut.
+_WORD_CHARS = 60
+#: Lines that were broken by hand are at most so long; where one is longer, each line is a paragraph of its own.
+_HAND_COLUMNS = 132
+#: A line that is indented so far, and is no list, is code.
+_CODE_COLUMNS = 4
 
 
 # -- making text safe --------------------------------------------------------------------------------------
@@ -178,10 +184,20 @@ def marks(label: Mapping[str, Any]) -> list[str]:
     return [word for word, flag in (("gives way", "gives_way"), ("noticed", "noticed")) if label[flag]]
 
 
+def is_step(event: Mapping[str, Any]) -> bool:
+    """Whether it is a step of the script: a row for the record, with the judges' votes, that no seat is told."""
+    return event["seat"] == "script" and event["seat_kind"] == "environment"
+
+
+def is_told(event: Mapping[str, Any]) -> bool:
+    """Whether it belongs to the run itself; steps of the script and a grader's words are verdicts on it."""
+    return not is_step(event) and event["seat_kind"] != "grader"
+
+
 def content(event: Mapping[str, Any]) -> str | None:
     """The text of an event; a step of the script, which is stored as JSON, in words."""
     text: str | None = event["content"]
-    if event["seat"] != "script" or event["seat_kind"] != "environment" or not text:
+    if not is_step(event) or not text:
         return text
     try:
         step = json.loads(text)
@@ -204,7 +220,21 @@ def pretty_json(text: str | None) -> str:
 
 def one_line(text: str, width: int) -> str:
     line = " ".join(text[: 4 * width].split())
-    return line if len(line) <= width and len(text) <= 4 * width else line[: width - 1] + "…"
+    return line if len(line) <= width and len(text) <= 4 * width else line[: word_end(line, width - 1)] + "…"
+
+
+def word_end(text: str, most: int) -> int:
+    """Where to cut `text` at `most` characters or a little before, so that no word is cut unless it is very long.
+
+    Examples
+    --------
+    >>> "the referee notices"[: word_end("the referee notices", 14)]
+    'the referee'
+    """
+    if most >= len(text) or text[most].isspace():
+        return min(most, len(text))
+    least = max(most - _WORD_CHARS, most // 2)
+    return next((i for i in range(most - 1, least, -1) if text[i].isspace()), most)
 
 
 # -- maps --------------------------------------------------------------------------------------------------
@@ -273,6 +303,56 @@ def _overlay(one: str, two: str) -> str | None:
             return None
         out.append(" ".join(y if x == "?" else x for x, y in zip(a, b, strict=True)))
     return "\n".join(out)
+
+
+# -- paragraphs --------------------------------------------------------------------------------------------
+
+#: What begins a line of its own: a list's mark, a heading, a quotation, a row of a table.
+_STARTS = re.compile(r"\s*(?:(?:[-*+•–]|\d{1,3}[.)]|[A-Za-z][.)])\s+|[>|#])")
+
+
+def paragraphs(text: str, room: int) -> Iterator[tuple[str, int]]:
+    """(line, columns that what is wrapped of it is indented by): the lines that were broken by hand joined again.
+
+    Lines are joined only in a paragraph with a line above `room` columns (others need no wrapping), and only where the
+    next word would not have fitted into the longest line: verses, lists, tables and addresses stay as they are.
+
+    Examples
+    --------
+    >>> [line for line, _ in paragraphs("one two three\\nfour five six\\n- seven", 12)]
+    ['one two three four five six', '- seven']
+    """
+    paragraph: list[str] = []
+    for line in text.split("\n"):
+        if line.strip():
+            paragraph.append(line)
+            continue
+        yield from _joined(paragraph, room)
+        paragraph = []
+        yield "", 0
+    yield from _joined(paragraph, room)
+
+
+def _joined(lines: Sequence[str], room: int) -> Iterator[tuple[str, int]]:
+    longest = max((len(line.rstrip()) for line in lines), default=0)
+    by_hand = room < longest <= _HAND_COLUMNS
+    parts: list[str] = []
+    hang, is_open, length = 0, False, 0
+    for new in lines:
+        indent, starts = len(new) - len(new.lstrip()), _STARTS.match(new)
+        would_fit = length + 1 + len(new.split(maxsplit=1)[0]) <= longest
+        if parts and is_open and by_hand and not starts and not would_fit and indent in (0, hang):
+            parts.append(new.strip())
+        else:
+            if parts:
+                yield " ".join(parts), hang
+            parts = [new.rstrip()]
+            hang = starts.end() if starts and new[starts.end() - 1].isspace() else indent
+            is_open = indent < _CODE_COLUMNS or starts is not None
+        length = len(new.rstrip())
+        is_open = is_open and not new.rstrip().endswith(":")
+    if parts:
+        yield " ".join(parts), hang
 
 
 # -- events ------------------------------------------------------------------------------------------------

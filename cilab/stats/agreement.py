@@ -1,7 +1,7 @@
 """How far raters agree: coefficients with intervals, undefined where they do not exist, and the judges of a study.
 
-May import `cilab.errors` and `cilab.stats`. No coefficient is ever NaN: where it does not exist its value is None and
-`reason` says why. A table of counts where ratings belong is refused, not computed.
+May import `cilab.errors`, `cilab.tables` and `cilab.stats`. No coefficient is ever NaN: where it does not exist its
+value is None and `reason` says why. A table of counts where ratings belong is refused, not computed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from cilab.errors import TableError, nearest
+from cilab.stats.bootstrap import check_seed
 from cilab.stats.coefficients import (
     cohen_kappa,
     fleiss_kappa,
@@ -21,12 +22,14 @@ from cilab.stats.coefficients import (
     majority_vs_reference,
     raw_agreement,
 )
+from cilab.stats.grid import check_choice, check_names, listed
 from cilab.stats.hypothesis_tests import mcnemar
 from cilab.stats.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.labels import read_labels, wide
 from cilab.stats.leniency import Leniency, leniency, leniency_test
-from cilab.stats.ratings import Agreement
+from cilab.stats.ratings import Agreement, check_level
 from cilab.stats.result import Result, read_rows
+from cilab.tables import TEAM_VERSIONS
 
 __all__ = [
     "ICC_FORMS",
@@ -81,10 +84,11 @@ class AgreementResult(Result):
             ends = "" if row[f"{name}_lo"] is None else f" [{row[f'{name}_lo']:.2f}, {row[f'{name}_hi']:.2f}]"
             return f"{row[name]:.2f}{ends}"
 
+        by = self.parameters.get("by")
         return pl.DataFrame(
             [
                 {
-                    "Group": row["group"],
+                    "Group": row["group"].replace("_", " ") if by == "dimension" else row["group"],
                     "Raters": row["comparison"],
                     "Messages": f"{row['n']:,}",
                     "Raw agreement": text(row, "raw"),
@@ -124,28 +128,33 @@ def agreement(
     Returns
     -------
     AgreementResult
-        An answer that was no label (`unparsed`) is missing, and counted.
+        An answer that was no label (`unparsed`) is missing, and counted. `n_used` counts the labels that stand beside
+        another one they are compared with.
 
     Raises
     ------
     TableError
-        No labels, a rater without labels, a rater who labelled a message twice, or an unknown `by`.
+        No labels, a rater without labels, a rater who labelled a message twice, an unknown `by` or version, or nothing
+        to compare.
 
     References
     ----------
     Collaborative-intelligence paper, section C.2, table 3 (referee and second rater agree on 81 %) and figure 10
     (people choose the final label for 33 of 40 messages).
     """
-    if resample not in ("message", "run"):
-        raise TableError(f"resample is {resample!r}, not one of message, run")
+    check_seed(seed)
+    check_level(ci_level)
+    check_choice("resample", resample, ("message", "run"))
     if by is not None and by not in _BY:
         raise TableError(f"by is {by!r}, not one of {', '.join(_BY)}, None.{nearest(str(by), _BY)}")
     labels, provenance = read_labels(study)
     chosen = _raters(labels, raters)
     runs = read_rows(study, ("run_id",), _BY)[0].unique("run_id").with_columns(pl.lit(True).alias("_known"))
+    if versions is not None:
+        check_names("version", versions, pl.Series([*TEAM_VERSIONS, *runs["version"].cast(pl.String)]))
     labels, left_out = _countable(labels.join(runs, on="run_id", how="left"), versions)
     if labels.is_empty():
-        raise TableError(f"labels: none left to compare; left out: {left_out}")
+        raise TableError(f"labels: none left to compare; left out: {listed(left_out)}")
     rows, how = [], _How(resamples, seed, ci_level, resample)
     groups = [("all", labels)]
     if by is not None:
@@ -158,9 +167,12 @@ def agreement(
     table = pl.DataFrame(rows, schema=_AGREEMENT_SCHEMA)
     whole = pl.col("n_differ").filter(pl.col("group") == "all").first().over("comparison")
     share = pl.when((pl.col("group") != "all") & (whole > 0)).then(pl.col("n_differ") / whole)
+    n_used = _n_compared(labels, chosen)
+    if alone := labels.height - n_used:
+        left_out["without another label to compare with"] = alone
     return AgreementResult(
         table=table.with_columns(share.alias("share_of_differences")),
-        n_used=labels.height,
+        n_used=n_used,
         n_left_out=left_out,
         provenance=provenance,
         parameters={
@@ -246,6 +258,14 @@ def _compare(labels: pl.DataFrame, raters: Sequence[str], how: _How) -> list[dic
             out.append(_many(table, judges, how))
     out += _against_final(labels, there - set(raters) - {"final"}, how) if "final" in there else []
     return out
+
+
+def _n_compared(labels: pl.DataFrame, raters: Sequence[str]) -> int:
+    """Labels that stand beside another one of their message with which `_compare` compares them."""
+    judge, final = pl.col("rater").is_in(list(raters)), pl.col("rater") == "final"
+    other, message = ~judge & ~final, ("run_id", "index")
+    used = (judge & (judge.sum().over(message) > 1)) | (other & final.any().over(message))
+    return labels.filter(used | (final & other.any().over(message))).height
 
 
 def _two(table: pl.DataFrame, a: str, b: str, how: _How) -> dict[str, Any]:

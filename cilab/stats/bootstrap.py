@@ -1,7 +1,7 @@
 """The bootstrap over tasks: tasks are resampled within their dimension, the same resamples for every row.
 
-May import numpy and `cilab.errors`. Knows arrays only: no tables, no files. Resampling whole clusters of rollouts is
-another module's business.
+May import numpy, `cilab.errors` and the rule of `cilab.stats.ratings` on undefined replicates. Knows arrays only: no
+tables, no files. Resampling whole clusters of rollouts is another module's business.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cilab.errors import TableError
+from cilab.stats.ratings import MOST_UNDEFINED
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -79,6 +80,12 @@ def check_resamples(resamples: int) -> None:
         raise TableError(f"resamples is {resamples!r}: give a whole number of at least 20 (the paper has 4000)")
 
 
+def check_seed(seed: int) -> None:
+    """Refuse a seed that numpy's generators do not take."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise TableError(f"seed is {seed!r}: give a whole number of at least 0")
+
+
 def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
     """How often each of `n` tasks stands in each resample of n tasks; shape (resamples, n), rows sum to n.
 
@@ -92,6 +99,8 @@ def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
 def _draw_into(counts: NDArray[Any], scratch: NDArray[np.intp], rng: np.random.Generator) -> None:
     """`draw_counts` into memory that is there already; `scratch` has the shape of the counts."""
     resamples, n = counts.shape
+    if n == 0:  # a dimension whose tasks nobody played
+        return
     first = np.arange(0, resamples * n, n, dtype=np.intp)[:, None]
     np.add(_places(n, counts.size, rng).reshape(counts.shape), first, out=scratch)
     counts.fill(0)
@@ -214,7 +223,8 @@ def _product(a: NDArray[Any], b: NDArray[Any], *, out: NDArray[Any]) -> None:
     On a busy machine threads cost more by waiting for one another than they save.
     """
     whole = len(a) - len(a) % _PIECE
-    np.matmul(a[:whole].reshape(-1, _PIECE, a.shape[1]), b, out=out[:whole].reshape(-1, _PIECE, b.shape[1]))
+    pieces = (whole // _PIECE, _PIECE)
+    np.matmul(a[:whole].reshape(*pieces, a.shape[1]), b, out=out[:whole].reshape(*pieces, b.shape[1]))
     np.matmul(a[whole:], b, out=out[whole:])
 
 
@@ -274,6 +284,58 @@ def ends(replicates: Array, ci_level: float = 0.95) -> tuple[float | None, float
     """The percentile interval of one quantity; (None, None) where no replicate is defined."""
     lo, hi = percentile_interval(replicates, ci_level) if len(replicates) else (np.nan, np.nan)
     return (None, None) if np.isnan(lo) else (float(lo), float(hi))
+
+
+class Interval(NamedTuple):
+    """A percentile interval of one quantity, with the replicates that it does without.
+
+    Attributes
+    ----------
+    lo, hi : its ends; None where there is none.
+    n_empty : replicates in which the quantity is undefined.
+    reason : why there is no interval although something was resampled; None where there is one.
+    """
+
+    lo: float | None = None
+    hi: float | None = None
+    n_empty: int = 0
+    reason: str | None = None
+
+
+def interval(replicates: Array, ci_level: float = 0.95) -> Interval:
+    """The interval of one quantity, and none where more than 5 % of its replicates are undefined.
+
+    What is left of them would be those that happened to draw the scarce tasks: a selection, not a sample.
+    """
+    n_empty = int(np.isnan(replicates).sum())
+    if n_empty > MOST_UNDEFINED * len(replicates):
+        return Interval(None, None, n_empty, too_empty(n_empty, len(replicates)))
+    return Interval(*ends(replicates, ci_level), n_empty)
+
+
+def too_empty(n_empty: int, resamples: int) -> str:
+    """Why a quantity with so many undefined replicates has no interval."""
+    return f"undefined in {100 * n_empty / resamples:.0f}% of the resamples: no interval"
+
+
+def filled(replicates: Array, points: Array) -> Array:
+    """Replicates of several rows in which one row's missing task does not cost the whole resample.
+
+    A row without a value in a resample stands at its own point, moved by as much as the other rows moved on average.
+    Leaving it out instead would compare other rows than the points do, and those that go are not any rows but those
+    that solve few tasks. Where fewer than half of the rows have a value, all are NaN: that resample is empty.
+
+    Parameters
+    ----------
+    replicates : shape (resamples, rows), NaN where a row has no value.
+    points : what they are replicates of, shape (rows,), all defined.
+    """
+    there = ~np.isnan(replicates)
+    if there.all():
+        return replicates
+    n = there.sum(axis=1, keepdims=True)
+    moved = np.where(there, replicates - points, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
+    return np.where(2 * n >= len(points), np.where(there, replicates, points + moved), np.nan)
 
 
 def row_correlations(x: Array, y: Array) -> Array:

@@ -104,19 +104,6 @@ def warn_if_few(groups: Clusters, name: str) -> None:
         warnings.warn(f"cluster {name}: only {groups.n} clusters. {FEW_WORDS}", FewClustersWarning, stacklevel=3)
 
 
-def check_draws(resamples: Any, seed: Any) -> None:
-    """Refuse a number of resamples or a seed that is none.
-
-    Raises
-    ------
-    TableError
-        `resamples` is no whole number of at least 2, or `seed` no whole number from 0 on.
-    """
-    for name, value, least in (("resamples", resamples, 2), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise TableError(f"{name} is {value!r}: give a whole number of at least {least}")
-
-
 def check_level(ci_level: Any) -> None:
     """Refuse a level that is no fraction between 0 and 1 (TableError)."""
     if isinstance(ci_level, bool) or not isinstance(ci_level, int | float) or not 0 < ci_level < 1:

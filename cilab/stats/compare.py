@@ -16,7 +16,7 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap
-from cilab.stats.bootstrap import RESAMPLES_SCORES, Array, Mask
+from cilab.stats.bootstrap import MOST_UNDEFINED, RESAMPLES_SCORES, Array, Mask
 from cilab.stats.grid import ROW, Grid, check_choice, grid
 from cilab.stats.hypothesis_tests import adjust
 from cilab.stats.result import Result
@@ -39,7 +39,8 @@ class Differences(Result):
     ----------
     table : see `differences`.
     ranks : one line per row, best first: `row, model, effort, arm, rank, stability_pct` (share of resamples in which
-        the row keeps its rank), `rank_lo, rank_hi` (ends of the interval of its rank). Null where rows are not paired.
+        the row keeps its rank), `rank_lo, rank_hi` (ends of the interval of its rank). Null where rows are not paired,
+        and for a row without a score in more than 5 % of the resamples.
     resamples, seed : of the bootstrap.
     """
 
@@ -100,7 +101,9 @@ def differences(
         then, only where task ids are places in published counts (so that the interval needs what nobody published),
         `lo_independent_points, hi_independent_points, p_higher_independent` (rows resampled apart from each other) and
         `lo_comonotone_points, hi_comonotone_points, p_higher_comonotone` (tasks placed so that both rows pass the same
-        ones as far as their counts permit). The paired interval lies between the two.
+        ones as far as their counts permit). The paired interval lies between the two. `n_empty_resamples`: in them one
+        of the two rows has a dimension without a task that it solves alone; with more than 5 % of them the interval
+        and `p_higher` are null.
 
     Raises
     ------
@@ -112,6 +115,7 @@ def differences(
     Collaborative Intelligence leaderboard of 9 October 2026 (adjacent differences, rank stability).
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     overall = bootstrap.overall_means(g.points())
@@ -136,11 +140,16 @@ def differences(
     else:
         drawn = g.replicates(resamples=resamples, seed=seed).overall
         extra = [_interval(drawn[:, a] - drawn[:, b], ci_level, "") for a, b in pairs]
-        stability = _stability(drawn[:, order], [ranks[r] for r in order], ci_level)
+        stability = _stability(drawn[:, order], overall[order], [ranks[r] for r in order], ci_level)
     lost = [g.names[r] for r in range(g.rows.height) if r not in order]
     remarks = (*g.notes, *([f"No overall score, so left out: {', '.join(lost)}."] if lost else []))
     if g.unknown_tasks:
         remarks += ("Tasks are not known, so rows are not paired: bounds instead of intervals, no rank stability.",)
+        how = f"bounds of the {100 * ci_level:g}% interval from {resamples:,} resamples."
+    else:
+        how = f"{100 * ci_level:g}% intervals from {resamples:,} paired resamples."
+    if n := sum(e["n_empty_resamples"] > MOST_UNDEFINED * resamples for e in extra):
+        remarks += (_few(n, "pair"),)
     return Differences(
         table=pl.DataFrame([line | e for line, e in zip(lines, extra, strict=True)], schema=_DIFFERENCES, orient="row"),
         ranks=g.rows[order].with_columns(
@@ -155,7 +164,7 @@ def differences(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
-        caption=f"Points of the overall score; {100 * ci_level:g}% intervals from {resamples:,} paired resamples.",
+        caption=f"Points of the overall score; {how}",
     )
 
 
@@ -170,30 +179,35 @@ _DIFFERENCES = {
     "rank_higher": pl.Int64,
     "rank_lower": pl.Int64,
     **dict.fromkeys(("diff_points", "lo_points", "hi_points", "p_higher", *_BOUNDS), pl.Float64),
+    "n_empty_resamples": pl.Int64,
 }
 
 
-def _interval(difference: Array, ci_level: float, kind: str) -> dict[str, float | None]:
+def _interval(difference: Array, ci_level: float, kind: str) -> dict[str, Any]:
     """Interval in points and share above 0 of replicates of a difference, under column names that end in `kind`."""
-    there = difference[~np.isnan(difference)]
-    if not len(there):
-        return {}
-    lo, hi = bootstrap.percentile_interval(there, ci_level)
-    return {
-        f"lo{kind}_points": 100 * float(lo),
-        f"hi{kind}_points": 100 * float(hi),
-        f"p_higher{kind}": float(bootstrap.share_above_zero(there)),
-    }
+    found = bootstrap.interval(100 * difference, ci_level)
+    out: dict[str, Any] = {"n_empty_resamples": found.n_empty}
+    if found.lo is not None:
+        above = float(bootstrap.share_above_zero(difference))
+        out |= {f"lo{kind}_points": found.lo, f"hi{kind}_points": found.hi, f"p_higher{kind}": above}
+    return out
 
 
-def _bounds(g: Grid, a: int, b: int, resamples: int, seed: int, ci_level: float) -> dict[str, float | None]:
+def _few(n: int, what: str) -> str:
+    """A sentence on what has no interval."""
+    return f"No interval for {n} {what}{'s' * (n != 1)}: more than 5 % of its resamples are empty (.table counts them)."
+
+
+def _bounds(g: Grid, a: int, b: int, resamples: int, seed: int, ci_level: float) -> dict[str, Any]:
     """The two ends of what the pairing can be: none, and as much as the values permit."""
     pair = g.take([a, b])
     one, two = (pair.take([i]).replicates(resamples=resamples, seed=[seed, i]).overall[:, 0] for i in (0, 1))
     nested = _nested(pair).replicates(resamples=resamples, seed=seed).overall
-    return _interval(one - two, ci_level, "_independent") | _interval(
-        nested[:, 0] - nested[:, 1], ci_level, "_comonotone"
-    )
+    found = [
+        _interval(one - two, ci_level, "_independent"),
+        _interval(nested[:, 0] - nested[:, 1], ci_level, "_comonotone"),
+    ]
+    return found[0] | found[1] | {"n_empty_resamples": max(f["n_empty_resamples"] for f in found)}
 
 
 def _nested(g: Grid) -> Grid:
@@ -205,17 +219,24 @@ def _nested(g: Grid) -> Grid:
     return replace(g, by_seed=np.where(scored, values, np.nan)[:, :, None], scored=scored, decided=np.ones_like(scored))
 
 
-def _stability(drawn: Array, ranks: Sequence[int | None], ci_level: float) -> dict[str, list[Any]]:
-    """Share of resamples in which a row keeps its rank, and the interval of its rank; rows in order of rank."""
-    kept = np.round(drawn[~np.isnan(drawn).any(axis=1)], 9)
-    if not len(kept):
+def _stability(drawn: Array, overall: Array, ranks: Sequence[int | None], ci_level: float) -> dict[str, list[Any]]:
+    """Share of resamples in which a row keeps its rank, and the interval of its rank; rows in order of rank.
+
+    A row without a score in a resample is filled in there, so that the others keep their ranks; its own is not told
+    where that happens often.
+    """
+    told = np.isnan(drawn).mean(axis=0) <= MOST_UNDEFINED
+    kept = bootstrap.filled(drawn, overall)
+    kept = np.round(kept[~np.isnan(kept).any(axis=1)], 9)
+    if not len(kept) or not told.any():
         return {c: [None] * drawn.shape[1] for c in ("stability_pct", "rank_lo", "rank_hi")}
     # Rank of each row in each resample: 1 + the number of rows above it.
     place = 1 + (kept[:, None, :] > kept[:, :, None]).sum(axis=2)
     ends = [0.5 - ci_level / 2, 0.5 + ci_level / 2]
     lo, hi = np.quantile(place, ends, axis=0, method="inverted_cdf")
     same = 100 * (place == np.array(ranks)).mean(axis=0)
-    return {"stability_pct": same.tolist(), "rank_lo": lo.astype(int).tolist(), "rank_hi": hi.astype(int).tolist()}
+    found = {"stability_pct": same.tolist(), "rank_lo": lo.astype(int).tolist(), "rank_hi": hi.astype(int).tolist()}
+    return {c: [v if ok else None for v, ok in zip(values, told, strict=True)] for c, values in found.items()}
 
 
 def _one(value: float | None) -> str:
@@ -319,8 +340,8 @@ def compare(
         `.table`: the overall line first, then one line per dimension: `dimension, a_pct, b_pct, diff_points` (a - b),
         `lo_points, hi_points, p` (two-sided, from the same resamples as the interval, not below 2 / resamples),
         `p_holm` (over the dimensions; null in the overall line), `n_tasks` (tasks of the comparison; for arms, pairs of
-        a row and a task), `n_a_higher, n_b_higher, n_empty_resamples` (left out of the interval). Overall is the mean
-        of the dimensions in which both sides have a task.
+        a row and a task), `n_a_higher, n_b_higher, n_empty_resamples` (left out of the interval; with more than 5 % of
+        them there is none, and no p). Overall is the mean of the dimensions in which both sides have a task.
 
     Raises
     ------
@@ -333,6 +354,7 @@ def compare(
     Collaborative-intelligence paper, appendix C.1 (head to head) and section 2.3 (intervals).
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     check_choice("tasks", tasks, ("both", "own"))
     g = grid(study, **settings)
@@ -347,8 +369,12 @@ def compare(
     drawn = g.replicates(used, resamples=resamples, seed=seed).by_dimension
     table = _compared(g, points[:n], points[n:], drawn[..., :n] - drawn[..., n:], shared, used, ci_level)
     if table.height == 1:
-        raise TableError(f"compare: {name_a} and {name_b} have no task in common that both solve alone")
+        raise TableError(f"compare: {name_a} and {name_b} have no task in common that both {g.gate_words}")
     dims = table.height - 1
+    empty = table["n_empty_resamples"] > MOST_UNDEFINED * resamples
+    remarks = [*g.notes, *([_few(int(empty.sum()), "line")] if empty.any() else [])]
+    if table["lo_points"][0] is None and not empty[0]:
+        remarks.append("A dimension has one task to compare, which cannot be resampled: no overall interval and p.")
     return Comparison(
         table=table,
         flipped=_flipped(g, shared),
@@ -360,19 +386,20 @@ def compare(
             f"One overall comparison; p_holm corrects the {dims} comparison{'s' * (dims != 1)} by dimension (Holm). "
             f"p cannot lie below {2 / resamples:g}. Comparing further pairs needs its own correction."
         ),
-        remarks=g.notes,
+        remarks=tuple(remarks),
         n_used=int(g.runs["used"].sum()),
         n_left_out=_left_out(grid_left=g.n_left_out, total=g.n_used, used=int(g.runs["used"].sum())),
         provenance=g.provenance,
         parameters={"a": name_a, "b": name_b, "tasks": tasks, "resamples": resamples, "seed": seed, "rows": n},
         caption=(
-            f"{name_a} minus {name_b} in points, {_WHICH[tasks]}{f', mean over {n} rows' if n > 1 else ''}; "
+            f"{name_a} minus {name_b} in points, {_WHICH[tasks]} {g.gate_words}"
+            f"{f', mean over {n} rows' if n > 1 else ''}; "
             f"{100 * ci_level:g}% intervals from {resamples:,} paired resamples of tasks within dimension."
         ),
     )
 
 
-_WHICH = {"both": "on the tasks that both solve alone", "own": "each on the tasks it solves alone"}
+_WHICH = {"both": "on the tasks that both", "own": "each side on the tasks that its rows"}
 
 
 def _left_out(*, grid_left: Mapping[str, int], total: int, used: int) -> dict[str, int]:
@@ -382,42 +409,34 @@ def _left_out(*, grid_left: Mapping[str, int], total: int, used: int) -> dict[st
 def _compared(g: Grid, a: Array, b: Array, drawn: Array, shared: Mask, used: Mask, ci_level: float) -> pl.DataFrame:
     """The table; a, b of shape (pairs, dimensions), drawn of shape (dimensions, resamples, pairs)."""
     changed = np.where(shared, g.values[: len(a)] - g.values[len(a) :], 0.0)
-    lines, means, kept = [], [], []
+    lines, means, kept, distinct = [], [], [], []
     for d, (name, tasks) in enumerate(zip(g.dimensions, g.slices, strict=True)):
         both = np.isfinite(a[:, d]) & np.isfinite(b[:, d])
         if not both.any():
             continue
         means.append((bootstrap.exact_mean(a[both, d]), bootstrap.exact_mean(b[both, d])))
-        kept.append(drawn[d][:, both].mean(axis=1))
+        kept.append(bootstrap.filled(drawn[d][:, both], a[both, d] - b[both, d]).mean(axis=1))
         counts = _changes(shared, changed, tasks)
-        n_distinct = int(used[:, tasks].any(axis=0).sum())
-        lines.append({"dimension": name, **_paired(*means[-1], kept[-1], ci_level, n_distinct), **counts})
+        distinct.append(int(used[:, tasks].any(axis=0).sum()))
+        lines.append({"dimension": name, **_paired(*means[-1], kept[-1], ci_level, distinct[-1]), **counts})
     if not lines:
         return pl.DataFrame([{"dimension": OVERALL}], schema=_COMPARISON)
     overall = [bootstrap.exact_mean(np.array(side)) for side in zip(*means, strict=True)]
     whole = slice(0, shared.shape[1])
-    first = {"dimension": OVERALL, **_paired(overall[0], overall[1], np.mean(kept, axis=0), ci_level, shared.shape[1])}
+    # One task cannot be resampled: its dimension would enter the interval as if it were known without error.
+    first = {"dimension": OVERALL, **_paired(*overall, np.mean(kept, axis=0), ci_level, min(distinct))}
     corrected = adjust([line.get("p") for line in lines], method="holm").adjusted
     lines = [line | {"p_holm": p} for line, p in zip(lines, corrected, strict=True)]
     return pl.DataFrame([first | _changes(shared, changed, whole), *lines], schema=_COMPARISON, orient="row")
 
 
 def _paired(a: float, b: float, drawn: Array, ci_level: float, n_tasks: int) -> dict[str, Any]:
-    out = {
-        "a_pct": 100 * a,
-        "b_pct": 100 * b,
-        "diff_points": 100 * (a - b),
-        "n_empty_resamples": int(np.isnan(drawn).sum()),
-    }
-    there = drawn[~np.isnan(drawn)]
-    if not len(there) or n_tasks < 2:  # one task has no spread to speak of
+    found = bootstrap.interval(100 * drawn, ci_level)
+    out = {"a_pct": 100 * a, "b_pct": 100 * b, "diff_points": 100 * (a - b), "n_empty_resamples": found.n_empty}
+    if found.lo is None or n_tasks < 2:  # one task has no spread to speak of
         return out
-    lo, hi = bootstrap.percentile_interval(there, ci_level)
-    return out | {
-        "lo_points": 100 * float(lo),
-        "hi_points": 100 * float(hi),
-        "p": float(bootstrap.two_sided_p(np.round(there, 12))),
-    }
+    p = float(bootstrap.two_sided_p(np.round(drawn[~np.isnan(drawn)], 12)))
+    return out | {"lo_points": found.lo, "hi_points": found.hi, "p": p}
 
 
 def _changes(shared: Mask, changed: Array, tasks: slice) -> dict[str, int]:
@@ -492,7 +511,11 @@ def _arm(which: Any, arms: Sequence[str | None]) -> Any:
 
 
 def find_row(g: Grid, which: Any) -> int | None:
-    """Position of a row given by name, model (its default row) or (model, effort[, arm]); None where there is none."""
+    """Position of a row; None where there is none.
+
+    A row is given by its name, by its model (the default row), as `model:effort` or `model:effort:arm`, or as a tuple
+    of these.
+    """
     keys = g.rows.select(ROW).rows()
     if isinstance(which, tuple | list):
         key = (*which, None, None)[:3]
@@ -502,4 +525,5 @@ def find_row(g: Grid, which: Any) -> int | None:
     of_model = [i for i, key in enumerate(keys) if key[0] == which]
     if len(of_model) == 1:
         return of_model[0]
-    return next((r for r in default_rows(g) if r in of_model), None)
+    written = {":".join(filter(None, key)): i for i, key in enumerate(keys)}
+    return next((r for r in default_rows(g) if r in of_model), written.get(which))

@@ -5,7 +5,7 @@ May import `cilab.errors`, `cilab.tables` and its own folder. Reads no file and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap, task_runs
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import ROW, Grid, check_choice, grid
+from cilab.stats.result import number
 from cilab.stats.scores import check_level
 from cilab.stats.task_runs import TaskResult
 
@@ -63,7 +64,7 @@ class Conflict(TaskResult):
             "others_pct": "Other dimensions",
         }
         shown = [
-            pl.col(c).map_elements(lambda v: f"{v:.1f}", return_dtype=pl.String).alias(n)
+            pl.col(c).map_elements(number, return_dtype=pl.String).alias(n)
             for c, n in names.items()
             if self.table[c].null_count() < self.table.height
         ]
@@ -115,6 +116,11 @@ def conflict(
     """
     check_level(ci_level)
     check_choice("version", version, ("test", "baseline"))
+    if isinstance(asks_labels, str):
+        raise TableError(f"asks_labels is a text; give a list of labels, such as [{asks_labels!r}]")
+    if not isinstance(asks_labels, Collection) or not all(isinstance(label, str) for label in asks_labels):
+        raise TableError(f"asks_labels is {asks_labels!r}; give a list of labels, such as ['asks_needs']")
+    asks_labels = list(asks_labels)
     whole = grid(study, **settings)
     if CONFLICT not in whole.dimensions:
         raise TableError(f"runs: no task of {CONFLICT}; there is no conflict to look at")
@@ -146,7 +152,7 @@ def conflict(
             },
         ),
         provenance=g.provenance,
-        parameters={"version": version, "resamples": resamples, "seed": seed, "asks_labels": list(asks_labels)},
+        parameters={"version": version, "resamples": resamples, "seed": seed, "asks_labels": asks_labels},
         caption=(
             f"Shares of conflict runs ({version}) in percent; joint points in percent of the best deal, over the runs "
             "that end with one; the mean test score of the other dimensions."
@@ -171,7 +177,7 @@ def _conflict_runs(
     if found is None:
         return runs.with_columns(asks=pl.lit(None, dtype=pl.Boolean))
     known = found.join(runs.select("run_id"), on="run_id", how="semi")
-    asked = known.filter(pl.col("label").is_in(list(asks_labels)))["run_id"].unique()
+    asked = known.filter(pl.col("label").is_in(asks_labels))["run_id"].unique()
     if known.height and not len(asked):
         there = sorted(known["label"].drop_nulls().unique().to_list())
         hint = nearest(asks_labels[0], there) if asks_labels else ""
@@ -313,7 +319,7 @@ class DimensionCorrelations(TaskResult):
             line = {"Dimension": a.replace("_", " ")}
             for b in names:
                 value = r.get((a, b), r.get((b, a)))
-                line[b.replace("_", " ")] = "1" if a == b else "–" if value is None else f"{value:.2f}"
+                line[b.replace("_", " ")] = "1" if a == b else number(value, 2, missing="–")
             lines.append(line)
         return pl.DataFrame(lines)
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import cluster as cl
+from cilab.stats.bootstrap import check_resamples, check_seed
 from cilab.stats.grounding import (
     CLUSTERS,
     DISAGREEMENTS,
@@ -25,7 +26,7 @@ from cilab.stats.grounding import (
     kappa,
     paired,
 )
-from cilab.stats.result import Provenance, Result, read_rows
+from cilab.stats.result import Provenance, Result, number, read_rows
 
 #: Predictors of equation 5.
 PREDICTORS = ("homogeneous", "same_family", "starter_tier", "starter_family", "follower_tier", "follower_family")
@@ -87,11 +88,11 @@ class OddsRatioResult(Result):
     def notes(self) -> list[str]:
         """As of any result, with reference levels, clusters, the floor of p, and lost replicates."""
         first, *others = super().notes()
-        levels = ", ".join(f"{name} {level}" for name, level in self.reference.items())
+        levels = ", ".join(f"{in_words(name)} {level}" for name, level in self.reference.items())
         out = [first, f"Reference levels: {levels}."] if levels else [first]
         out.append(
-            f"{self.n_clusters} clusters ({self.parameters['cluster']}), drawn {self.parameters['resamples']:,} times; "
-            f"no p-value can be below {self.p_floor:g}."
+            f"{self.n_clusters} clusters ({in_words(self.parameters['cluster'])}), drawn "
+            f"{self.parameters['resamples']:,} times; no p-value can be below {self.p_floor:g}."
         )
         if self.n_clusters < cl.FEW_CLUSTERS:
             out.append(cl.FEW_WORDS)
@@ -100,7 +101,7 @@ class OddsRatioResult(Result):
         if self.replicates_lost:
             out.append(f"{self.replicates_lost} replicates are separated and count in no draw.")
         if self.dropped:
-            dropped = ", ".join(f"{name} in {n}" for name, n in self.dropped.items())
+            dropped = ", ".join(f"{in_words(name)} in {n}" for name, n in self.dropped.items())
             out.append(f"Without variation of its own, left out of replicates: {dropped}.")
         return out + _reasons(self.table) + others
 
@@ -129,7 +130,7 @@ def odds_ratios(
     predictors : columns of numbers, truth values, or text (one coefficient per level but the reference level).
     cluster : column of cluster labels.
     reference : text predictor -> its reference level; by default the first in the alphabet. Always in the result.
-    resamples : number of replicates; no p-value is below 2 / resamples.
+    resamples : number of replicates, at least 20; no p-value is below 2 / resamples.
     seed : of the draws.
     ci_level : a fraction between 0 and 1.
     estimator : `maximum_likelihood`, which refuses separated data, or `firth`, whose estimates are always finite.
@@ -164,7 +165,8 @@ def odds_ratios(
     [0.333333, 9.0]
     """
     _check(outcome, predictors, cluster, estimator, ci_level)
-    cl.check_draws(resamples, seed)
+    check_resamples(resamples)
+    check_seed(seed)
     wanted = list(dict.fromkeys((outcome, *predictors, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
     rows, groups, left_out = cl.complete(rows, (outcome, *predictors), cluster)
@@ -307,26 +309,33 @@ def _odds(log_odds: float) -> float:
 def _line(row: Mapping[str, Any], p_floor: float) -> dict[str, str]:
     return {
         "Predictor": _label(row),
-        "Odds ratio": f"{row['odds_ratio']:.2f}{row['mark']}",
+        "Odds ratio": f"{number(row['odds_ratio'], 2)}{row['mark']}",
         "Interval": _ends(row) or "none",
         "p": "" if row["p"] is None else f"≤ {p_floor:g}" if row["p"] <= p_floor * 1.001 else f"{row['p']:.3f}",
     }
 
 
 def _ends(row: Mapping[str, Any]) -> str:
-    return "" if row["lo"] is None else f"[{row['lo']:.2f}, {row['hi']:.2f}]"
+    return "" if row["lo"] is None else f"[{number(row['lo'], 2)}, {number(row['hi'], 2)}]"
 
 
 def _reasons(table: pl.DataFrame) -> list[str]:
     """A sentence per coefficient without interval."""
     rows = table.filter(pl.col("reason").is_not_null())
     return [
-        f"No interval of {_label(row)} for {row['outcome']}: {row['reason']}." for row in rows.iter_rows(named=True)
+        f"No interval of {_label(row)} for {in_words(row['outcome'])}: {row['reason']}."
+        for row in rows.iter_rows(named=True)
     ]
 
 
 def _label(row: Mapping[str, Any]) -> str:
-    return row["predictor"] if row["level"] is None else f"{row['predictor']}: {row['level']}"
+    name = in_words(row["predictor"])
+    return name if row["level"] is None else f"{name}: {row['level']}"
+
+
+def in_words(column: str) -> str:
+    """A column's name as it is printed: `starter_tier` is "starter tier"."""
+    return "non-factual" if column == "nonfactual" else column.replace("_", " ")
 
 
 def _caption(ci_level: float) -> str:
@@ -375,15 +384,18 @@ class DisagreementResult(Result):
         Without any model the rates by interaction type.
         """
         if not self.models:
-            rate = pl.col("rate").map_elements(lambda v: f"{v:.2f}", return_dtype=pl.String)
-            return self.by_interaction.with_columns(rate).pivot("outcome", index=["interaction", "n"], values="rate")
+            rate = pl.col("rate").map_elements(lambda v: number(v, 2), return_dtype=pl.String)
+            shown = self.by_interaction.with_columns(rate, pl.col("interaction").str.replace_all("_", " "))
+            wide = shown.pivot("outcome", index=["interaction", "n"], values="rate")
+            return wide.rename({c: "Rollouts" if c == "n" else in_words(c).capitalize() for c in wide.columns})
         lines: dict[str, dict[str, str]] = {}
         for row in self.table.iter_rows(named=True):
             label = _label(row)
-            cell = f"{row['odds_ratio']:.2f}{row['mark']} {_ends(row)}".rstrip()
-            lines.setdefault(label, {"Predictor": label})[row["outcome"]] = cell
-        lines["n"] = {"Predictor": "Rollouts"} | {name: f"{found.n_used:,}" for name, found in self.models.items()}
-        return pl.DataFrame([{c: line.get(c, "") for c in ("Predictor", *self.models)} for line in lines.values()])
+            cell = f"{number(row['odds_ratio'], 2)}{row['mark']} {_ends(row)}".rstrip()
+            lines.setdefault(label, {"Predictor": label})[in_words(row["outcome"]).capitalize()] = cell
+        named = {in_words(name).capitalize(): found for name, found in self.models.items()}
+        lines["n"] = {"Predictor": "Rollouts"} | {name: f"{found.n_used:,}" for name, found in named.items()}
+        return pl.DataFrame([{c: line.get(c, "") for c in ("Predictor", *named)} for line in lines.values()])
 
     def notes(self) -> list[str]:
         """As of any result, with the notes of the models, once each, and the outcomes that have none."""
@@ -394,7 +406,7 @@ class DisagreementResult(Result):
         out = [first, *dict.fromkeys(inner)]
         if self.parameters["n_clusters"] < cl.FEW_CLUSTERS:
             out.append(cl.FEW_WORDS)
-        out += [f"No model of {name}: {why}." for name, why in self.failed.items()]
+        out += [f"No model of {in_words(name)}: {why}." for name, why in self.failed.items()]
         return out + others
 
 
@@ -446,7 +458,8 @@ def disagreement(
         raise TableError(f"cluster is {cluster!r}, not one of {', '.join(CLUSTERS)}.{nearest(str(cluster), CLUSTERS)}")
     if isinstance(annotators, str):
         raise TableError(f"annotators is a text; give a list, such as [{annotators!r}]")
-    cl.check_draws(resamples, seed)
+    check_resamples(resamples)
+    check_seed(seed)
     found = annotated_pairs(
         study, annotator=None, models=models, repeat=repeat, arm=arm, features=DISAGREEMENTS, everybody=True
     )

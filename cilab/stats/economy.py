@@ -18,7 +18,7 @@ from cilab.stats import bootstrap, task_runs
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.grid import ROW, Grid, grid
 from cilab.stats.hypothesis_tests import pearson, sign_test
-from cilab.stats.result import Result
+from cilab.stats.result import Result, number
 from cilab.stats.scores import check_level, default_rows
 from cilab.stats.task_runs import TaskResult
 
@@ -33,8 +33,8 @@ def _pct(name: str, values: Array) -> pl.Series:
     return pl.Series(name, 100 * np.asarray(values, float), dtype=pl.Float64).fill_nan(None)
 
 
-def _text(value: float | None, digits: int = 1) -> str:
-    return "" if value is None else f"{value + 0.0:,.{digits}f}"
+def _ends(lo: float | None, hi: float | None, digits: int = 1) -> str:
+    return "" if lo is None or hi is None else f"{number(lo, digits)} to {number(hi, digits)}"
 
 
 def _overall(g: Grid, counts: Array) -> tuple[Array, Array]:
@@ -77,10 +77,10 @@ class Effort(TaskResult):
             {
                 "Model": r["model"],
                 "Effort": f"{r['default_effort'] or 'none'} → {r['effort']}",
-                "Default": _text(r["default_pct"]),
-                "High": _text(r["high_pct"]),
-                "Change": _text(r["diff_points"]),
-                "Interval": "" if r["lo_points"] is None else f"{r['lo_points']:.1f} to {r['hi_points']:.1f}",
+                "Default": number(r["default_pct"]),
+                "High": number(r["high_pct"]),
+                "Change": number(r["diff_points"]),
+                "Interval": _ends(r["lo_points"], r["hi_points"]),
                 "Cost": "" if r["cost_ratio"] is None else f"× {r['cost_ratio']:.1f}",
                 "Better/worse": f"{r['n_better']}/{r['n_worse']}",
                 "Tied": str(r["n_tied"]),
@@ -172,10 +172,18 @@ def effort(
         provenance=g.provenance,
         parameters={"default": default, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=(
-            "Score at the default and at high reasoning effort in percent; tasks solved alone at both whose test value "
+            f"Score at the default and at high reasoning effort in percent; {_gated(g)} at both whose {_value(g)} "
             "rises or falls; p from a two-sided exact sign test, ties dropped."
         ),
     )
+
+
+def _gated(g: Grid) -> str:
+    return "tasks scored" if g.gate == "off" else "tasks solved alone"
+
+
+def _value(g: Grid) -> str:
+    return "test value" if g.version == "test" else f"value ({g.version})"
 
 
 def _effort_pairs(g: Grid, default: str | None) -> list[tuple[int, int]]:
@@ -334,11 +342,11 @@ class Pareto(TaskResult):
         lines = [
             {
                 "Row": r["row"],
-                "Score (%)": _text(r["score_pct"]),
-                "Cost (USD)": _text(r["cost_usd"], 2),
-                "Points per USD": _text(r["points_per_usd"], 2),
+                "Score (%)": number(r["score_pct"]),
+                "Cost (USD)": number(r["cost_usd"], 2),
+                "Points per USD": number(r["points_per_usd"], 2),
                 "Frontier": "*" if r["on_frontier"] else "",
-                "In resamples (%)": _text(r["frontier_pct"], 0),
+                "In resamples (%)": number(r["frontier_pct"], 0),
                 "Beaten by": r["beaten_by"] or "",
             }
             for r in self.table.iter_rows(named=True)
@@ -431,7 +439,8 @@ def _unpriced(g: Grid, cost: Array, score: Array) -> dict[str, str]:
         if np.isnan(c):
             out[name] = "the cost of some of its runs is unknown"
         elif np.isnan(s):
-            out[name] = "no overall score: a dimension without a task solved alone"
+            which = "scored task" if g.gate == "off" else "task solved alone"
+            out[name] = f"no overall score: a dimension without a {which}"
     return out
 
 
@@ -487,10 +496,10 @@ class Loss(TaskResult):
         lines = [
             {
                 "Model": r["model"],
-                "Passed (%)": _text(r["passed_pct"]),
-                "Lost in the test": _text(r["lost_test_points"]),
-                "Lost in a calm team": _text(r["lost_calm_points"]),
-                "Of the loss, in the test (%)": _text(r["test_share_pct"], 0),
+                "Passed (%)": number(r["passed_pct"]),
+                "Lost in the test": number(r["lost_test_points"]),
+                "Lost in a calm team": number(r["lost_calm_points"]),
+                "Of the loss, in the test (%)": number(r["test_share_pct"], 0),
                 "Tasks": str(r["n_tasks"]),
                 "Test above baseline": str(r["n_test_above"]),
             }
@@ -543,7 +552,8 @@ def loss(
     both = g.scored & g.has_baseline
     with_baseline = np.flatnonzero((both & kept).any(axis=1)).tolist()
     if not with_baseline:
-        raise TableError("loss: no row has a baseline run of a task that it solves alone (taking over does not count)")
+        which = "with a scored test" if g.gate == "off" else "that it solves alone"
+        raise TableError(f"loss: no row has a baseline run of a task {which} (taking over does not count)")
     scored, scored_draws_of = g.take(with_baseline), task_runs.task_counts(g, resamples, seed)
     g = scored.where(kept)
     both = g.scored & g.has_baseline
@@ -567,7 +577,10 @@ def loss(
         n_left_out=task_runs.left_out(whole, used, {"of taking over, or of rows left out": whole.n_used - used}),
         provenance=g.provenance,
         parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
-        caption="Of the tasks solved alone, in percent: passed in the test, lost in the test, lost in a calm team.",
+        caption=(
+            f"Of {'all tasks' if g.gate == 'off' else 'the tasks solved alone'}, in percent: passed in the test, lost "
+            "in the test, lost in a calm team."
+        ),
     )
 
 
@@ -653,8 +666,9 @@ class Capability(TaskResult):
     ----------
     table : see `capability`.
     fits : least-squares line of the overall score on each measure: `measure, n_rows, intercept_pct, slope_points` (per
-        unit of the measure), `r_squared`.
-    residuals : `measure, model, value, score_pct, fitted_pct, residual_points`, largest residual first.
+        unit of the measure), `r_squared`; null with fewer than three models, through which any line fits.
+    residuals : `measure, model, value, score_pct, fitted_pct, residual_points`, largest residual first; the last two
+        null where there is no line.
     missing : measure -> models of the data without a value.
     """
 
@@ -671,11 +685,9 @@ class Capability(TaskResult):
             {
                 "Measure": r["measure"],
                 "Dimension": r["dimension"].replace("_", " "),
-                "r": _text(r["r"], 2),
-                "Tasks resampled": "" if r["lo"] is None else f"{r['lo']:.2f} to {r['hi']:.2f}",
-                "Models (Fisher's z)": ""
-                if r["lo_models"] is None
-                else f"{r['lo_models']:.2f} to {r['hi_models']:.2f}",
+                "r": number(r["r"], 2, missing="–"),
+                "Tasks resampled": _ends(r["lo"], r["hi"], 2),
+                "Models (Fisher's z)": _ends(r["lo_models"], r["hi_models"], 2),
                 "Models": str(r["n_rows"]),
             }
             for r in self.table.iter_rows(named=True)
@@ -683,10 +695,13 @@ class Capability(TaskResult):
         return pl.DataFrame(lines)
 
     def notes(self) -> list[str]:
-        """As in `Result`, with the models that have no value."""
+        """As in `Result`, with the models that have no value, and why an r is missing."""
         out = super().notes()
         gone = [f"{measure}: {', '.join(models)}" for measure, models in self.missing.items() if models]
-        return [*out[:-1], *([f"Without a value: {'; '.join(gone)}."] if gone else []), out[-1]]
+        more = [f"Without a value: {'; '.join(gone)}."] if gone else []
+        why = self.table["undefined"].drop_nulls().unique(maintain_order=True).to_list()
+        more += [f"No r: {'; '.join(why)}."] if why else []
+        return [*out[:-1], *more, out[-1]]
 
 
 def capability(
@@ -714,7 +729,7 @@ def capability(
     Capability
         Rows at each model's default setting. `.table`: `measure, dimension` (`overall` first), `n_rows, r, lo, hi`
         (tasks resampled; null where rows are not paired by task), `lo_models, hi_models` (Fisher's z), `p,
-        n_empty_resamples, undefined`.
+        n_empty_resamples, undefined` (why there is no r: fewer than three models with a value, or all alike).
 
     Raises
     ------
@@ -782,6 +797,8 @@ def _measures(measures: Any, columns: Sequence[str] | None, g: Grid) -> tuple[pl
     if double := frame.filter(pl.col("model").is_duplicated())["model"].to_list():
         raise TableError(f"measures: model {double[0]!r} stands there twice")
     numeric = [c for c, kind in frame.schema.items() if c != "model" and kind.is_numeric()]
+    if isinstance(columns, str):
+        raise TableError(f"columns is a text; give a list of columns, such as [{columns!r}]")
     for name in columns or ():
         if name not in numeric:
             raise TableError(f"measures: no numeric column {name!r}.{nearest(name, numeric)}")
@@ -799,10 +816,13 @@ def _fit(name: str, models: Sequence[str], x: Array, score: Array) -> tuple[tupl
     a, y = x[there], 100 * score[there]
     if there.sum() < 2 or np.ptp(a) == 0:
         return (name, int(there.sum()), None, None, None), []
+    kept = [m for m, ok in zip(models, there, strict=True) if ok]
+    if len(a) < task_runs.LEAST_ROWS:
+        points = [(name, m, float(v), float(s), None, None) for m, v, s in zip(kept, a, y, strict=True)]
+        return (name, len(a), None, None, None), points
     intercept, slope = task_runs.least_squares(a, y)
     r = pearson(a, y).estimate
     fitted = intercept + slope * a
-    kept = [m for m, ok in zip(models, there, strict=True) if ok]
     rows = [
         (name, m, float(v), float(s), float(f), float(s - f)) for m, v, s, f in zip(kept, a, y, fitted, strict=True)
     ]
@@ -840,8 +860,9 @@ def release(study: Any, *, models: Any = None, **settings: Any) -> Release:
     Parameters
     ----------
     study : opened study, data set, or runs table.
-    models : frame (polars or pandas) with `model, released` and `open_weights`; None takes the study's models table, or
-        the registry's.
+    models : no list of names but facts about models: a frame (polars or pandas) with one line per model, `model,
+        released` (dates, or texts such as 2026-02-28) and, if wanted, `open_weights` (true or false, yes or no, 1 or
+        0; null where unknown). None takes the study's models table, or the registry's.
     settings : see `cilab.stats.grid.grid`.
 
     Returns
@@ -854,7 +875,7 @@ def release(study: Any, *, models: Any = None, **settings: Any) -> Release:
     Raises
     ------
     TableError
-        No model has a date and a score; or as in `grid`.
+        No model has a date and a score; `models` is no such frame; or as in `grid`.
 
     References
     ----------
@@ -901,19 +922,52 @@ def release(study: Any, *, models: Any = None, **settings: Any) -> Release:
 
 
 def _model_facts(study: Any, models: Any) -> pl.DataFrame:
+    """`model, released, open_weights` of every known model, one line each."""
     from cilab import registry
 
-    table = getattr(study, "models", None) if models is None else models
-    if type(table).__module__.partition(".")[0] == "pandas":
-        table = pl.from_pandas(table)
-    table = table.lazy().collect() if isinstance(table, pl.DataFrame | pl.LazyFrame) else registry.models()
+    own = getattr(study, "models", None)
+    if models is not None:
+        table = pl.from_pandas(models) if type(models).__module__.partition(".")[0] == "pandas" else models
+    else:
+        table = own if isinstance(own, pl.DataFrame | pl.LazyFrame) else registry.models()
+    if not isinstance(table, pl.DataFrame | pl.LazyFrame):
+        raise TableError(
+            "models must be a polars or pandas DataFrame with model and released (facts about models), not "
+            f"{type(table).__name__}"
+        )
+    table = table.lazy().collect()
     for column in ("model", "released"):
         if column not in table.columns:
-            raise TableError(f"models: missing column {column}")
+            raise TableError(f"models: missing column {column}.{nearest(column, table.columns)}")
     if "open_weights" not in table.columns:
         table = table.with_columns(open_weights=pl.lit(None, dtype=pl.Boolean))
+    facts = table.select(pl.col("model").cast(pl.String), _dates(table["released"]), _truths(table["open_weights"]))
+    return facts.unique("model", keep="first")
+
+
+def _dates(values: pl.Series) -> pl.Series:
+    """Release dates; texts are read as year-month-day."""
     try:
-        table = table.with_columns(pl.col("released").cast(pl.Date))
+        if values.dtype == pl.String:
+            return values.str.strip_chars().replace("", None).str.to_date("%Y-%m-%d")
+        if values.dtype.is_numeric():
+            raise TableError(f"models: released holds {values.dtype}, not dates such as 2026-02-28")
+        return values.cast(pl.Date)
     except pl.exceptions.PolarsError:
-        raise TableError("models: released holds something other than dates") from None
-    return table.select("model", "released", "open_weights").unique("model", keep="first")
+        raise TableError("models: released holds something other than dates such as 2026-02-28") from None
+
+
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _truths(values: pl.Series) -> pl.Series:
+    """Whether weights are open, from the ways in which tables say yes and no; an empty text is unknown."""
+    if values.dtype in (pl.Boolean, pl.Null):
+        return values.cast(pl.Boolean)
+    if values.dtype.is_nested() or values.dtype == pl.Object:
+        raise TableError(f"models: open_weights holds {values.dtype}; give true or false")
+    words = values.fill_nan(None) if values.dtype.is_float() else values
+    words = words.cast(pl.String).str.strip_chars().str.strip_suffix(".0").str.to_lowercase().replace("", None)
+    if stray := sorted(set(words.drop_nulls()) - set(_TRUTHS)):
+        raise TableError(f"models: open_weights is {stray[0]!r}; give true or false, or leave it empty where unknown")
+    return words.replace_strict(_TRUTHS, return_dtype=pl.Boolean)

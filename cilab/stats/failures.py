@@ -7,7 +7,7 @@ evidence (`failures`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import task_runs
-from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, overall_means
+from cilab.stats.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, check_seed, overall_means, too_empty
 from cilab.stats.grid import Grid, grid
 from cilab.stats.scores import check_level
 from cilab.stats.task_runs import TaskResult
@@ -160,8 +160,10 @@ def sort_failures(failed: pl.DataFrame, rules: Sequence[FailureRule] = RULES) ->
     Raises
     ------
     TableError
-        Two rules have one name, or a rule cannot be evaluated or gives something other than true and false.
+        `rules` holds something else, two rules have one name, or a rule cannot be evaluated or gives something other
+        than true and false.
     """
+    rules = _checked(rules)
     names = [rule.name for rule in rules]
     if double := [n for n in names if names.count(n) > 1 or n == NO_RULE]:
         raise TableError(f"rules: the name {double[0]!r} is taken; each rule needs its own")
@@ -174,6 +176,16 @@ def sort_failures(failed: pl.DataFrame, rules: Sequence[FailureRule] = RULES) ->
         pl.Series("mode", [modes[i] for i in which], dtype=pl.String),
         pl.Series("n_rules", hits[:-1].sum(axis=0), dtype=pl.Int64),
     )
+
+
+def _checked(rules: Any) -> tuple[FailureRule, ...]:
+    """`rules`, if they are rules."""
+    if not isinstance(rules, Sequence) or isinstance(rules, str):
+        raise TableError(f"rules is {rules!r}: give a list of FailureRule, such as rules_with(FailureRule(...))")
+    for rule in rules:
+        if not isinstance(rule, FailureRule):
+            raise TableError(f"rules: {rule!r} is no FailureRule(name, stage, when)")
+    return tuple(rules)
 
 
 def _fits(failed: pl.DataFrame, rule: FailureRule) -> np.ndarray:
@@ -221,6 +233,8 @@ def _failed_runs(
     found = task_runs.study_labels(study, labels, rater)
     if found is None:
         raise TableError("labels: none in this study; failures need the judges' labels (pass labels= with a frame)")
+    if flags is not None:
+        _check_flags(flags, found, study, g)
     tests = task_runs.used_runs(study, g, ("outcome", "ended", "joint_share", "evidence"))
     evidence = pl.List(pl.String)
     tests = tests.with_columns(
@@ -229,7 +243,7 @@ def _failed_runs(
         pl.col("evidence").cast(evidence).fill_null(pl.lit([], dtype=evidence)),
     )
     failed = tests.filter(pl.col("score") < 1)
-    said = _said(found, failed, g, flags)
+    said = _said(found, failed, flags)
     runs = failed.join(said, on="run_id", how="left", maintain_order="left").with_columns(
         pl.col("noticed_by_label", "gave_way").fill_null(False),
         pl.col("labels").fill_null(pl.lit([], dtype=evidence)),
@@ -243,13 +257,11 @@ def _failed_runs(
     return _Failed(whole, g, tests, runs, remarks)
 
 
-def _said(
-    labels: pl.DataFrame, failed: pl.DataFrame, g: Grid, flags: Mapping[str, Sequence[str]] | None
-) -> pl.DataFrame:
+def _said(labels: pl.DataFrame, failed: pl.DataFrame, flags: Mapping[str, Sequence[str]] | None) -> pl.DataFrame:
     """Per run: its labels, and whether one of them shows that the model noticed, or gives way."""
     of_runs = labels.join(failed.select("run_id", "dimension"), on="run_id", how="inner")
     if flags is not None:
-        of_runs = of_runs.with_columns(noticed=_flagged(flags, of_runs, g))
+        of_runs = of_runs.with_columns(noticed=_flagged(flags))
     elif of_runs.height and of_runs["noticed"].null_count() == of_runs.height:
         raise TableError(
             "labels: no label says whether it counts as noticed; fill the column noticed, "
@@ -262,12 +274,28 @@ def _said(
     )
 
 
-def _flagged(flags: Mapping[str, Sequence[str]], labels: pl.DataFrame, g: Grid) -> pl.Expr:
+def _check_flags(flags: Mapping[str, Sequence[str]], labels: pl.DataFrame, study: Any, g: Grid) -> None:
+    """Refuse a dimension that is not there, and a label that no message of its dimension has, in any run."""
+    if not isinstance(flags, Mapping):
+        raise TableError(f"noticed_labels is {flags!r}: give {{dimension: [labels]}}")
+    of_run = task_runs.run_columns(study, ("task_id",)).join(g.tasks.select("task_id", "dimension"), on="task_id")
+    used = labels.join(of_run, on="run_id").group_by("dimension").agg(pl.col("label").drop_nulls().unique().sort())
+    known = dict(used.iter_rows())
     for dimension, names in flags.items():
         if dimension not in g.dimensions:
-            raise TableError(f"noticed_labels: no dimension {dimension!r}.{nearest(dimension, g.dimensions)}")
-        if isinstance(names, str):
+            raise TableError(f"noticed_labels: no dimension {dimension!r}.{nearest(str(dimension), g.dimensions)}")
+        if isinstance(names, str) or not isinstance(names, Collection):
             raise TableError(f"noticed_labels: give a list of labels for {dimension}, such as [{names!r}]")
+        there = known.get(dimension, [])
+        for name in names:
+            if there and name not in there:
+                raise TableError(
+                    f"noticed_labels: no message of {dimension} has the label {name!r}."
+                    f"{nearest(str(name), there)} Known: {', '.join(there)}"
+                )
+
+
+def _flagged(flags: Mapping[str, Sequence[str]]) -> pl.Expr:
     pairs = [
         (pl.col("dimension") == dimension) & pl.col("label").is_in(list(names)) for dimension, names in flags.items()
     ]
@@ -337,10 +365,11 @@ def failures(
     Parameters
     ----------
     study : opened study, data set, or runs table; with a runs table pass `labels`.
-    rules : see `RULES`, `rules_with`.
+    rules : `FailureRule`s; see `RULES`, `rules_with`.
     labels : a labels table (polars or pandas) in place of the study's.
     rater : whose labels count; `final` are the settled ones, None is any judge's.
-    noticed_labels : `{dimension: [labels]}` that count as noticing, in place of the flags in the labels table.
+    noticed_labels : `{dimension: [labels]}` that count as noticing, in place of the flags in the labels table; in a
+        dimension that is not listed, no label does.
     groups : as in `cilab.stats.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
     settings : see `cilab.stats.grid.grid`.
@@ -355,14 +384,16 @@ def failures(
     Raises
     ------
     TableError
-        There are no labels, no label is flagged, a rule is not usable; or as in `grid`.
+        There are no labels, no label is flagged, no message of a dimension has a label of `noticed_labels`, a rule is
+        not usable; or as in `grid`.
 
     References
     ----------
     Collaborative-intelligence paper, sections 4 and G.3, figure 5, table 11.
     """
+    check_seed(seed)
     check_level(ci_level)
-    rules = tuple(rules)
+    rules = _checked(rules)
     found = _failed_runs(study, labels, rater, noticed_labels, settings)
     g = found.grid
     runs = sort_failures(found.runs, rules)
@@ -444,7 +475,8 @@ class Noticed(TaskResult):
     ----------
     table : see `noticed`.
     correlations : `dimension` (null: over all), `score` (overall, or dimension), `n_rows, r, lo, hi` (tasks resampled),
-        `lo_models, hi_models` (Fisher's z), `p, n_empty_resamples, undefined`.
+        `lo_models, hi_models` (Fisher's z), `p, n_empty_resamples` (a model has no failed run in them), `undefined`
+        (why r is missing, or why `lo, hi` are: more than 5 % of the resamples are empty).
     labels : the label definitions in use: `dimension, label, noticed, n` (messages of failed runs).
     """
 
@@ -495,12 +527,14 @@ def noticed(
     Raises
     ------
     TableError
-        There are no labels or no label is flagged; or as in `grid`.
+        There are no labels, no label is flagged, or no message of a dimension has a label of `noticed_labels`; or as in
+        `grid`.
 
     References
     ----------
     Collaborative-intelligence paper, sections 4.5 and G.2, figure 6, table 10.
     """
+    check_seed(seed)
     check_level(ci_level)
     found = _failed_runs(study, labels, rater, noticed_labels, settings)
     g, runs = found.grid, found.runs
@@ -517,7 +551,7 @@ def noticed(
     return Noticed(
         table=pl.DataFrame(lines, infer_schema_length=None),
         correlations=_noticed_correlations(g, seen, failed, counts, ci_level),
-        labels=_definitions(study, labels, rater, noticed_labels, g, runs),
+        labels=_definitions(study, labels, rater, noticed_labels, runs),
         resamples=resamples,
         seed=seed,
         remarks=found.remarks,
@@ -537,7 +571,7 @@ def _noticed_correlations(g: Grid, seen: Array, failed: Array, counts: Array, ci
     overall, overall_draws = overall_means(points), draws.mean(axis=0)
     share, share_draws = task_runs.shares_by_row(seen, failed, counts)
     first = {"dimension": None, "score": "overall"}
-    lines = [first | task_runs.correlation(share, overall, share_draws, overall_draws, ci_level)]
+    lines = [first | _correlation(share, overall, share_draws, overall_draws, ci_level)]
     for d, (name, tasks) in enumerate(zip(g.dimensions, g.slices, strict=True)):
         share, share_draws = task_runs.shares_by_row(seen[:, tasks], failed[:, tasks], counts[:, tasks])
         for which, score, of_draws in (
@@ -545,9 +579,17 @@ def _noticed_correlations(g: Grid, seen: Array, failed: Array, counts: Array, ci
             ("dimension", points[:, d], draws[d]),
         ):
             key = {"dimension": name, "score": which}
-            lines.append(key | task_runs.correlation(share, score, share_draws, of_draws, ci_level))
+            lines.append(key | _correlation(share, score, share_draws, of_draws, ci_level))
     schema = {"dimension": pl.String, "score": pl.String} | task_runs.CORRELATION_SCHEMA
     return pl.DataFrame(lines, schema=schema, orient="row")
+
+
+def _correlation(x: Array, y: Array, x_draws: Array, y_draws: Array, ci_level: float) -> dict[str, Any]:
+    """`task_runs.correlation`, without an interval over tasks where more than 5 % of the resamples have none."""
+    out = task_runs.correlation(x, y, x_draws, y_draws, ci_level)
+    if out["r"] is not None and out["n_empty_resamples"] > MOST_UNDEFINED * len(x_draws):
+        out |= {"lo": None, "hi": None, "undefined": too_empty(out["n_empty_resamples"], len(x_draws))}
+    return out
 
 
 def _definitions(
@@ -555,7 +597,6 @@ def _definitions(
     labels: Any,
     rater: str | None,
     flags: Mapping[str, Sequence[str]] | None,
-    g: Grid,
     runs: pl.DataFrame,
 ) -> pl.DataFrame:
     """The labels of failed runs with their flags, as used."""
@@ -563,6 +604,6 @@ def _definitions(
     assert found is not None  # `_failed_runs` has refused a study without labels
     of_runs = found.join(runs.select("run_id", "dimension"), on="run_id", how="inner")
     if flags is not None:
-        of_runs = of_runs.with_columns(noticed=_flagged(flags, of_runs, g))
+        of_runs = of_runs.with_columns(noticed=_flagged(flags))
     counted = of_runs.group_by("dimension", "label", pl.col("noticed").fill_null(False)).len("n")
     return counted.sort("dimension", "noticed", "n", descending=[False, True, True])

@@ -18,9 +18,9 @@ from cilab.errors import TableError
 from cilab.stats import bootstrap
 from cilab.stats import row_task_model as model
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
-from cilab.stats.grid import ROW, Grid, check_choice, grid
+from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b, permutation_p
-from cilab.stats.result import Result
+from cilab.stats.result import Result, number
 from cilab.stats.row_task_model import Fit, HeldOut, Trials, Widths, expit
 from cilab.stats.scores import check_level, shared_ranks
 
@@ -97,17 +97,21 @@ class FillInResult(Result):
 
     def display(self) -> pl.DataFrame:
         """One line per row: rank, score, adjusted score with its interval, the change."""
-        one = {c: pl.col(c).round(1).cast(pl.String).fill_null("-") for c in _SCORES}
-        return self.table.select(
-            pl.col("rank").alias("Rank"),
-            pl.concat_str(ROW, separator=" · ", ignore_nulls=True).alias("Row"),
-            one["score_pct"].alias("Score (%)"),
-            pl.col("adjusted_rank").alias("Adjusted rank"),
-            one["adjusted_pct"].alias("Adjusted (%)"),
-            pl.format("{} to {}", one["lo_pct"], one["hi_pct"]).alias("Interval"),
-            one["change_points"].alias("Change"),
-            pl.col("n_filled").alias("Filled in"),
-        )
+        named = row_names(self.table.select(ROW).rows())
+        lines = [
+            {
+                "Rank": rank_text(r["rank"]),
+                "Row": named[r["model"], r["effort"], r["arm"]],
+                "Score (%)": number(r["score_pct"], missing="–"),
+                "Adjusted rank": rank_text(r["adjusted_rank"]),
+                "Adjusted (%)": number(r["adjusted_pct"], missing="–"),
+                "Interval": interval_text(r["lo_pct"], r["hi_pct"]),
+                "Change": number(r["change_points"], missing="–"),
+                "Filled in": str(r["n_filled"]),
+            }
+            for r in self.table.iter_rows(named=True)
+        ]
+        return pl.DataFrame(lines)
 
     def notes(self) -> list[str]:
         """As in `Result`, with how well the model predicts and, where it was sampled, whether the chains are sound."""
@@ -124,7 +128,14 @@ class FillInResult(Result):
         return [*out[:-1], *more, out[-1]]
 
 
-_SCORES = ("score_pct", "adjusted_pct", "lo_pct", "hi_pct", "change_points")
+def rank_text(rank: int | None) -> str:
+    """A rank as it is printed; empty where there is none, as on the leaderboard."""
+    return "" if rank is None else str(rank)
+
+
+def interval_text(lo: float | None, hi: float | None) -> str:
+    """Both ends of an interval in percent, as they are printed."""
+    return "–" if lo is None or hi is None else f"{number(lo)} to {number(hi)}"
 
 
 def fill_in(
@@ -175,12 +186,13 @@ def fill_in(
     Collaborative-intelligence paper, appendix C.3.
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     check_choice("engine", engine, ("laplace", "nuts"))
     given = _given_widths(widths)
     fixed_shift = _given_shift(shift)
     g = grid(study, **settings)
-    check_fillable(g)
+    check_fillable(g, "fill_in")
     trials = trials_of(g)
     posterior = None
     if engine == "nuts":
@@ -259,13 +271,13 @@ def _given_shift(shift: Any) -> float | None:
     return float(shift)
 
 
-def check_fillable(g: Grid) -> None:
-    """Refuse a grid in which nothing can be filled in: task ids unknown, no gate, or nothing scored."""
-    g.need_known_tasks("fill-in")
+def check_fillable(g: Grid, what: str) -> None:
+    """Refuse `what` where the gate leaves nothing to correct: task ids unknown, no gate, or nothing scored."""
+    g.need_known_tasks(what)
     if g.gate == "off":
-        raise TableError("fill-in needs the gate: with gate='off' every task is scored and there is nothing to fill in")
+        raise TableError(f"{what} needs the gate: with gate='off' every task is scored and there is nothing to correct")
     if not g.scored.any():
-        raise TableError("fill-in: no task is solved alone and scored in any row, so there is nothing to fit")
+        raise TableError(f"{what}: no task is solved alone and scored in any row, so there is nothing to fit")
 
 
 def _posterior_widths(posterior: Any) -> Widths:

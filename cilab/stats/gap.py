@@ -150,7 +150,8 @@ def gap(
     Raises
     ------
     TableError
-        A column is missing, a value is outside its range (percentages, an outcome above 1), a filter leaves nothing.
+        A column is missing, a value is outside its range (percentages, an outcome above 1), a filter leaves nothing, or
+        two scored runs are of one agent, arm, maze, version and seed.
 
     References
     ----------
@@ -169,7 +170,10 @@ def gap(
     rows, provenance = read_rows(
         runs,
         required=("version", "model", "partner_model", "status", outcome),
-        optional=("benchmark", "effort", "partner_effort", "arm", "maze_size", "wall_density", "run_id"),
+        optional=(
+            *("benchmark", "effort", "partner_effort", "arm", "maze_size", "wall_density"),
+            *("run_id", "task_id", "seed"),
+        ),
     )
     rows = typed(rows, outcome)
     _check_models(rows, models)

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from cilab.errors import TableError, nearest
+from cilab.stats.bootstrap import check_resamples, check_seed
 from cilab.stats.coefficients import fleiss_kappa, majority_label
 from cilab.stats.hypothesis_tests import (
     HypothesisTest,
@@ -89,7 +90,7 @@ class GradingResult(Result):
             value = two(r["disagreement_rate"]) or "–"
             lines.append(_line(f"disagreement on a {r['group']}", "rate", value, None, r["n"], None))
         for r in self.conditional_tests.iter_rows(named=True):
-            effect = "–" if r["effect"] is None else f"{r['effect']:.2f}"
+            effect = two(r["effect"]) or "–"
             name = f"{r['method']} ({r['effect_name']})"
             lines.append(_line(f"success − failure, {r['measure']}", name, effect, r, r["n"], r["reason"]))
         for r in self.by_agent.iter_rows(named=True):
@@ -165,9 +166,13 @@ def grader_agreement(
     printed ratio of range to deviation (2.1 for three raters of whom one differs) fits no other.
     """
     _check(setting, form, normality_alpha)
+    check_resamples(resamples)
+    check_seed(seed)
     z_of(ci_level)
     notes, stored = _read(data, runs)
-    chosen, first = _graders(notes, graders), None if reference is None else _graders(notes, [tuple(reference)])[0]
+    if isinstance(reference, str):
+        raise TableError(f"reference is a text; give a grading (name, repeat), such as ({reference!r}, 0)")
+    chosen, first = _graders(notes, graders), None if reference is None else _graders(notes, [reference])[0]
     chosen = [g for g in chosen if g != first]
     if not chosen:
         raise TableError("graders: nobody is left beside the reference")
@@ -269,6 +274,8 @@ def _graders(notes: pl.DataFrame, asked: Sequence[str | tuple[str, int]] | None)
     known = sorted({name for name, _ in there})
     chosen = []
     for grader in asked:
+        if not isinstance(grader, str) and not (isinstance(grader, list | tuple) and len(grader) == 2):
+            raise TableError(f"graders and reference: {grader!r} is neither a name nor (name, repeat)")
         name, repeat = (grader, None) if isinstance(grader, str) else grader
         hits = [g for g in there if g[0] == name and repeat in (None, g[1])]
         if not hits:

@@ -5,6 +5,7 @@ May import `cilab.errors`, `cilab.tables` and its own folder. Reads no file, pla
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -102,6 +103,11 @@ class Grid:
         """Solved alone and not refused, complete or not; shape (R, T)."""
         return self.solved & ~self.refused
 
+    @property
+    def gate_words(self) -> str:
+        """What rows do with the tasks that count for them: "the tasks that they `solve alone`", or `have scores on`."""
+        return "have scores on" if self.gate == "off" else "solve alone"
+
     @cached_property
     def unknown_tasks(self) -> bool:
         """Some ids are places in a published count, not tasks: rows cannot be paired by task."""
@@ -151,6 +157,7 @@ def grid(
     benchmark: str | None = None,
     models: Sequence[str] | None = None,
     dimensions: Sequence[str] | None = None,
+    **unknown: Any,
 ) -> Grid:
     """Runs as arrays of rows by tasks, with the gate, refusals, missing runs and reviews settled.
 
@@ -175,13 +182,16 @@ def grid(
     reviews : `apply` the study's reviews or `ignore` them.
     benchmark : default `teamwork` where the data have it, else the only one there is.
     models, dimensions : names to keep; None keeps all.
+    unknown : what no statistic takes; estimators hand on here what is not their own, so that it is refused here.
 
     Raises
     ------
     TableError
-        A column is missing, a score is NaN, outside 0 to 1 or no number, two scored runs claim the same cell, a row
-        has no alone runs, or nothing is left to score.
+        A column is missing, a score is NaN, outside 0 to 1 or no number, a seed is no whole number, two scored runs
+        claim the same cell, a row has no alone runs, nothing is left to score, or an argument is unknown.
     """
+    if unknown:
+        _refuse_argument(next(iter(unknown)))
     check_choice("gate", gate, ("solved_alone", "off"))
     check_choice("reviews", reviews, ("apply", "ignore"))
     runs, provenance = read_rows(data, ("task_id", "version", "model", "status", "score"), _RUN_COLUMNS)
@@ -190,25 +200,45 @@ def grid(
     benchmark = benchmark or _benchmark(runs)
     runs = runs.with_columns(_scope(benchmark, version, models).alias("reason"))
     if models is not None:
-        _check_names("model", models, runs["model"])
+        check_names("model", models, runs["model"])
     runs = _once(runs)
     kept = runs.filter(pl.col("reason").is_null())
     if kept.height == 0:
-        raise TableError(f"runs: nothing to score; left out: {_listed(_counted(runs))}")
+        raise TableError(f"runs: nothing to score; left out: {listed(_counted(runs))}")
     tasks = _plan(data, kept, benchmark)
     if dimensions is not None:
-        _check_names("dimension", dimensions, tasks["dimension"])
+        check_names("dimension", dimensions, tasks["dimension"])
         tasks = tasks.filter(pl.col("dimension").is_in(list(dimensions)))
         kept = kept.filter(pl.col("task_id").is_in(tasks["task_id"].to_list()))
     return _Builder(runs, kept, tasks, version, gate, allow_partial, provenance, reviewed).grid()
 
 
+_SETTINGS = ("version", "gate", "allow_partial", "reviews", "benchmark", "models", "dimensions")
+
+
+def _refuse_argument(name: str) -> None:
+    """Say that `name` is no argument of the estimator that was called: the outermost function of the statistics."""
+    frame, code = sys._getframe(1), None
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+            code = frame.f_code
+        frame = frame.f_back  # type: ignore[assignment]
+    assert code is not None  # `grid` itself is one of them
+    own = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    known = list(dict.fromkeys((*own, *_SETTINGS)))
+    raise TableError(
+        f"{code.co_name} has no argument {name!r}.{nearest(name, known)} It takes by name: {', '.join(known)}"
+    )
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of the choices."""
     if value not in choices:
         raise TableError(f"{name} is {value!r}, not one of {', '.join(choices)}.{nearest(str(value), list(choices))}")
 
 
-def _check_names(what: str, asked: Sequence[str], there: pl.Series) -> None:
+def check_names(what: str, asked: Sequence[str], there: pl.Series) -> None:
+    """Refuse a name that is not `there`."""
     if isinstance(asked, str):
         raise TableError(f"{what}s is a text; give a list of names, such as [{asked!r}]")
     known = sorted(there.drop_nulls().unique().to_list())
@@ -222,6 +252,8 @@ def _typed(runs: pl.DataFrame) -> pl.DataFrame:
     kind = runs.schema["score"]
     if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
         raise TableError(f"runs: score holds {kind}, not numbers")
+    if runs.schema["seed"].is_float() and (odd := runs.filter(pl.col("seed") != pl.col("seed").round())["seed"]).len():
+        raise TableError(f"runs: seed is {odd[0]:g} in {odd.len():,} rows; seeds are whole numbers")
     text = [c for c in runs.columns if c not in ("score", "seed")]
     try:
         runs = runs.with_columns(
@@ -583,5 +615,6 @@ def _counted(runs: pl.DataFrame) -> dict[str, int]:
     return dict(sorted(counts.rows(), key=lambda item: (-item[1], item[0])))
 
 
-def _listed(left_out: Mapping[str, int]) -> str:
+def listed(left_out: Mapping[str, int]) -> str:
+    """Reasons and their numbers as words."""
     return "; ".join(f"{n:,} {reason}" for reason, n in left_out.items()) or "nothing"

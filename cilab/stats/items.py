@@ -5,7 +5,7 @@ May import `cilab.errors` and its own folder. Reads no file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, pearson
 from cilab.stats.result import Result
 from cilab.stats.scores import check_level, default_rows, members
+from cilab.stats.task_runs import left_out
 
 #: A task passed by at least this share of the rows is at the ceiling, by at most that share at the floor.
 CEILING, FLOOR = 0.95, 0.05
@@ -106,7 +107,7 @@ def items(study: Any, **settings: Any) -> ItemsResult:
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters={"rows": g.rows.height, "ceiling": CEILING, "floor": FLOOR},
-        caption=f"Over {g.rows.height} rows; a task counts for the rows that solve it alone.",
+        caption=f"Over {g.rows.height} rows; rows count on the tasks that they {g.gate_words}.",
     )
 
 
@@ -156,12 +157,13 @@ class SourcesResult(Result):
     Attributes
     ----------
     table : one line per source family, hardest first: `source_family, real_world, n_tasks, mean_value_pct` (over the
-        tasks, of the mean over the models at the default setting), `frontier_pct` (the same over frontier models; null
-        where there is none), `lo_pct, hi_pct` (of mean_value_pct).
+        tasks, of the mean over the models at the default setting), `lo_pct, hi_pct` (of mean_value_pct; null for one
+        task), `frontier_pct` (the same over frontier models; null where there is none), `n_empty_resamples`.
     rows : one line per row: `row, real_world_pct, benchmark_pct, difference_points` (real-world minus benchmark-built),
         each the mean over the dimensions that have both kinds.
-    summary : one line per quantity: `quantity, value, lo, hi, interval, n`: Pearson's r of the two scores over rows
-        (by tasks, and over rows), Kendall's tau-b, and by how much benchmark-built tasks are harder (points).
+    summary : one line per quantity: `quantity, value, lo, hi, interval, n, note` (why a value or interval is missing),
+        `n_empty_resamples`: Pearson's r of the two scores over rows (by tasks, and over rows), Kendall's tau-b, and by
+        how much benchmark-built tasks are harder (points).
     dimensions : the dimensions that have both kinds.
     """
 
@@ -196,6 +198,7 @@ _SUMMARY = {
     "interval": pl.String,
     "n": pl.Int64,
     "note": pl.String,
+    "n_empty_resamples": pl.Int64,
 }
 
 
@@ -220,7 +223,10 @@ def sources(
     Returns
     -------
     SourcesResult
-        The two scores of a row are taken over the dimensions that have tasks of both kinds.
+        The two scores of a row are taken over the dimensions that have tasks of both kinds. A row that has no task of
+        a kind in a resample is filled in there (see `cilab.stats.bootstrap.filled`); a resample in which fewer than
+        half of the rows have one is empty and counted. With more than 5 % of empty resamples there is no interval.
+        `n_used` counts the alone and test runs of the tasks behind either part, a remark those behind `.table`.
 
     Raises
     ------
@@ -232,12 +238,14 @@ def sources(
     Collaborative-intelligence paper, appendix C.5 and figure 12.
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     g.need_known_tasks("sources")
     if g.tasks["source_family"].null_count() == g.tasks.height:
         raise TableError("sources: no task has a source_family; it stands in the tasks table or in the runs")
     rows, summary, dims = _kinds(g, resamples, seed, ci_level)
+    n_used, n_families = _used(g, dims)
     return SourcesResult(
         table=_families(study, g, groups, resamples, seed, ci_level),
         rows=rows,
@@ -245,9 +253,9 @@ def sources(
         dimensions=dims,
         resamples=resamples,
         seed=seed,
-        remarks=g.notes,
-        n_used=g.n_used,
-        n_left_out=g.n_left_out,
+        remarks=(*g.notes, f"The mean values of the families rest on {n_families:,} of the rollouts used."),
+        n_used=n_used,
+        n_left_out=left_out(g, n_used, {}),
         provenance=g.provenance,
         parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=(
@@ -255,6 +263,22 @@ def sources(
             "intervals, tasks resampled within dimension."
         ),
     )
+
+
+def _used(g: Grid, dims: Sequence[str]) -> tuple[int, int]:
+    """Alone and test runs behind the scores of rows or the means of families, and those behind the means alone.
+
+    The means take the rows at the default setting and the tasks of a known family; the scores take every row and the
+    tasks of either kind in `dims`.
+    """
+    runs = g.runs.filter(pl.col("used") & pl.col("version").is_in(["alone", g.version]))
+    tasks = g.tasks.select(
+        kind=pl.col("real_world").is_not_null() & pl.col("dimension").is_in(list(dims)),
+        family=pl.col("source_family").is_not_null(),
+    )
+    of, at = tasks[runs["t"].to_numpy()], default_rows(g)
+    family = of["family"] & (runs["r"].is_in(at) if at else True)
+    return int((of["kind"] | family).sum()), int(family.sum())
 
 
 def _families(study: Any, g: Grid, groups: Any, resamples: int, seed: int, ci_level: float) -> pl.DataFrame:
@@ -275,7 +299,7 @@ def _families(study: Any, g: Grid, groups: Any, resamples: int, seed: int, ci_le
     for family in sorted(g.tasks["source_family"].drop_nulls().unique()):
         own = (g.tasks["source_family"] == family).fill_null(False).to_numpy()
         there = own & np.isfinite(mean)
-        value, lo, hi = _weighted(mean, there, counts, ci_level)
+        value, lo, hi, n_empty = _weighted(mean, there, counts, ci_level)
         real = g.tasks.filter(pl.Series(own))["real_world"].drop_nulls().unique()
         both = own & np.isfinite(best)
         lines.append(
@@ -287,22 +311,24 @@ def _families(study: Any, g: Grid, groups: Any, resamples: int, seed: int, ci_le
                 "lo_pct": lo,
                 "hi_pct": hi,
                 "frontier_pct": 100 * bootstrap.exact_mean(best[both]) if both.any() else None,
+                "n_empty_resamples": n_empty,
             }
         )
     schema = {"source_family": pl.String, "real_world": pl.Boolean, "n_tasks": pl.Int64}
     schema |= dict.fromkeys(("mean_value_pct", "lo_pct", "hi_pct", "frontier_pct"), pl.Float64)
+    schema["n_empty_resamples"] = pl.Int64
     return pl.DataFrame(lines, schema=schema, orient="row").sort("mean_value_pct", nulls_last=True)
 
 
-def _weighted(mean: Array, there: Mask, counts: Array, ci_level: float) -> tuple[float | None, ...]:
-    """Mean of the tasks that are there, in percent, with its interval."""
+def _weighted(mean: Array, there: Mask, counts: Array, ci_level: float) -> tuple[float | None, float | None, Any, int]:
+    """Mean of the tasks that are there, in percent, its interval, and how many resamples hold none of them."""
     if not there.any():
-        return None, None, None
-    drawn = counts[:, there]
+        return None, None, None, 0
+    value, drawn = 100 * bootstrap.exact_mean(mean[there]), counts[:, there]
     with np.errstate(invalid="ignore", divide="ignore"):
-        replicates = (drawn @ mean[there]) / drawn.sum(axis=1)
-    lo, hi = bootstrap.percentile_interval(replicates, ci_level)
-    return 100 * bootstrap.exact_mean(mean[there]), 100 * float(lo), 100 * float(hi)
+        lo, hi, n_empty, _ = bootstrap.interval(100 * (drawn @ mean[there]) / drawn.sum(axis=1), ci_level)
+    # One task is the same in every resample that holds it: no spread to speak of.
+    return (value, lo, hi, n_empty) if there.sum() > 1 else (value, None, None, n_empty)
 
 
 def _kinds(g: Grid, resamples: int, seed: int, ci_level: float) -> tuple[pl.DataFrame, pl.DataFrame, tuple[str, ...]]:
@@ -324,16 +350,25 @@ def _kinds(g: Grid, resamples: int, seed: int, ci_level: float) -> tuple[pl.Data
     )
     a, b = x[there], y[there]
     r, tau = pearson(a, b, ci_level=ci_level), kendall_tau_b(a, b)
-    by_task = bootstrap.row_correlations(drawn[0][:, there], drawn[1][:, there])
-    gap = (drawn[0] - drawn[1])[:, there]
+    by_task = bootstrap.row_correlations(
+        *(bootstrap.filled(of[:, there], points) for of, points in zip(drawn, (a, b), strict=True))
+    )
     n = int(there.sum())
     lines = [
-        ("pearson_r", r.estimate, *bootstrap.ends(by_task, ci_level), "tasks", n, r.reason),
-        ("pearson_r_over_rows", r.estimate, r.lo, r.hi, "rows (Fisher's z)", n, r.reason),
-        ("kendall_tau_b", tau.estimate, None, None, None, n, tau.reason),
+        ("pearson_r", r.estimate, *_resampled(by_task, ci_level, n, r.reason if r.estimate is None else None)),
+        ("pearson_r_over_rows", r.estimate, r.lo, r.hi, "rows (Fisher's z)", n, r.reason, None),
+        ("kendall_tau_b", tau.estimate, None, None, None, n, tau.reason, None),
     ]
     if n:
+        gap = bootstrap.filled((drawn[0] - drawn[1])[:, there], a - b)
         harder = 100 * bootstrap.exact_mean(a - b)
-        lo, hi = bootstrap.ends(100 * gap.mean(axis=1), ci_level)
-        lines.append(("benchmark_harder_points", harder, lo, hi, "tasks", n, None))
+        lines.append(("benchmark_harder_points", harder, *_resampled(100 * gap.mean(axis=1), ci_level, n, None)))
     return rows, pl.DataFrame(lines, schema=_SUMMARY, orient="row"), tuple(g.dimensions[i] for i in dims)
+
+
+def _resampled(replicates: Array, ci_level: float, n: int, reason: str | None) -> tuple[Any, ...]:
+    """`lo` to `n_empty_resamples` of a line of the summary; `reason` says why the value itself is missing."""
+    if reason:
+        return None, None, None, n, reason, None
+    found = bootstrap.interval(replicates, ci_level)
+    return found.lo, found.hi, None if found.lo is None else "tasks", n, found.reason, found.n_empty

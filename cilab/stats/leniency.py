@@ -67,8 +67,9 @@ class LeniencyResult(Result):
     title: ClassVar[str] = "Leniency of the judges"
 
     def notes(self) -> list[str]:
-        """As in `Result`, and what the test says."""
+        """As in `Result` (what is counted are messages), and what the test says."""
         out, test = super().notes(), self.found.test
+        out[0] = out[0].replace("rollouts.", "messages.")
         said = f"p = {test.p:.3f}" if test.p is not None else f"undefined: {test.reason}"
         able = self.found.detectable
         power = f" A share of {100 * able:.0f}% of the own models would be found with {self.found.power:.0%} power."

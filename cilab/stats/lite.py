@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, spearman
 from cilab.stats.item_response import ItemResponse, Places, choose_informative, estimate_scores, fit_item_response
 from cilab.stats.parallel import each
-from cilab.stats.result import Result, readable
+from cilab.stats.result import Result, heading, number, readable
 from cilab.stats.scores import split_mask
 
 #: The paper's subset and its check (collaborative-intelligence paper, appendix C.4).
@@ -101,7 +101,7 @@ class LiteResult(Result):
     def display(self) -> pl.DataFrame:
         """One line per method."""
         columns = ("method", "what", "n_tasks", "tau", "error_points", "reduction_pct", "n_without")
-        return readable(self.table.select(columns))
+        return _readable(self.table.select(columns))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -125,10 +125,28 @@ class LiteCurve(Result):
     figure: ClassVar[str | None] = "lite_curve"
     title: ClassVar[str] = "Subsets of several sizes"
 
+    def display(self) -> pl.DataFrame:
+        """One line per size and method."""
+        return _readable(self.table)
+
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
         out = super().notes()
         return [*out[:-1], *self.remarks, out[-1]]
+
+
+#: Heading of `n_without`, and what the captions say of it.
+_WITHOUT = "Rows without a solved task"
+_WITHOUT_WORDS = (
+    f"{_WITHOUT}: over all splits, rows that solve none of the chosen tasks of a dimension. Random is the mean over "
+    f"{RANDOM_DRAWS} draws in each split."
+)
+
+
+def _readable(table: pl.DataFrame) -> pl.DataFrame:
+    """As `readable`; numbers of rows are whole, but for the means over random draws."""
+    rows = pl.col("n_without").map_elements(lambda n: number(n, 0 if n == round(n) else 1), return_dtype=pl.String)
+    return readable(table.with_columns(rows)).rename({heading("n_without"): _WITHOUT})
 
 
 def lite(
@@ -187,6 +205,7 @@ def lite(
     """
     names = _methods(method)
     _check_whole("splits", splits, 1)
+    bootstrap.check_seed(seed)
     g, remarks, left = _grid(study, settings)
     _check_size(g, per_dimension, names)
     drawn = _splits(g, names, per_dimension, splits, seed)
@@ -235,8 +254,9 @@ def lite_curve(
     """
     names = _methods(method)
     _check_whole("splits", splits, 1)
+    bootstrap.check_seed(seed)
     g, remarks, left = _grid(study, settings)
-    if isinstance(sizes, int | str) or not len(sizes):
+    if isinstance(sizes, str) or not isinstance(sizes, Collection | np.ndarray) or not len(sizes):
         raise TableError(f"sizes is {sizes!r}: give a list of numbers of tasks per dimension, such as [1, 3, 5]")
     for size in sizes:
         _check_size(g, size, names)
@@ -253,7 +273,8 @@ def lite_curve(
         n_left_out=left,
         provenance=g.provenance,
         parameters={"sizes": list(sizes), "method": list(names), "splits": splits, "seed": seed},
-        caption=f"Overall score from a subset against the full score, on rows not used to choose; {splits} splits.",
+        caption=f"Overall score from a subset against the full score, on rows not used to choose; {splits} splits. "
+        f"{_WITHOUT_WORDS}",
     )
 
 
@@ -264,6 +285,8 @@ _CURVE = ("n_tasks", "method", "what", "tau", "error_points", "reduction_pct", "
 
 def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
     """The methods asked for, in the order of `METHODS`; random always."""
+    if not isinstance(method, str | Collection):
+        raise TableError(f"method is {method!r}: give a name or a list of names out of {', '.join([*METHODS, 'all'])}")
     asked = [method] if isinstance(method, str) else list(method)
     if asked == ["all"]:
         return tuple(METHODS)
@@ -648,5 +671,5 @@ def _caption(g: Grid, k: int, splits: int) -> str:
     return (
         f"{k} tasks per dimension. Tau, error and its reduction against random subsets are of the overall score "
         f"(points), on the rows of the half of {models} models that was not used to choose; mean of {splits} splits. "
-        "n_without: rows, over all splits, that solve none of the chosen tasks of a dimension."
+        f"{_WITHOUT_WORDS}"
     )

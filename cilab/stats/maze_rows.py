@@ -17,7 +17,7 @@ import polars as pl
 from cilab.errors import TableError, nearest
 from cilab.stats.hypothesis_tests import paired_t
 from cilab.stats.ratings import check_level
-from cilab.stats.result import Provenance, read_rows
+from cilab.stats.result import Provenance, number, read_rows
 from cilab.tables import STATUSES
 
 MazeOutcome = Literal["weighted_outcome", "success"]
@@ -34,6 +34,12 @@ _TEXT = (
     *("run_id", "task_id", "relay_kind", "ended"),
 )
 _WHOLE = ("maze_size", "seed", "relay_k", "path_length", "messages", "rounds")
+#: What tells one rollout from another in the columns of the runs table. The run id also hashes the prompts, the graders
+#: and the sampling: two rollouts that differ in these only are two studies, which are never pooled in silence.
+_CELL = (
+    *("model", "effort", "partner_model", "partner_effort", "arm", "task_id", "version", "seed"),
+    *("relay_kind", "relay_k", "maze_size", "wall_density"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,14 @@ def read_maze_rows(
     Raises
     ------
     TableError
-        A column is missing, a value is outside its range (an outcome above 1), a filter leaves nothing.
+        A column is missing, a value is outside its range (an outcome above 1), a filter leaves nothing, or one rollout
+        stands there twice with two scores (see `mark_doubles`).
     """
     check_outcome(outcome)
     columns = ("effort", "partner_effort", "arm", "benchmark", "run_id", "task_id", "seed", "maze_size", "wall_density")
     required = ("version", "model", "partner_model", "status", outcome)
-    rows, provenance = read_rows(data, required, (*columns, *optional))
+    relay = ("relay_kind", "relay_k") if "relay" in versions else ()
+    rows, provenance = read_rows(data, required, tuple(dict.fromkeys((*columns, *relay, *optional))))
     rows = typed(rows, outcome)
     _check_models(rows, models)
     scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(list(versions))
@@ -229,10 +237,49 @@ def _with_reasons(rows: pl.DataFrame, scope: pl.Expr, kept: Mapping[str, Any]) -
 
 
 def mark_doubles(marked: pl.DataFrame) -> pl.DataFrame:
-    """A run id that stands twice (merged studies) counts once: with its score where one of them has one."""
+    """A run id that stands twice (merged studies) counts once: with its score where one of them has one.
+
+    Raises
+    ------
+    TableError
+        One run id has two different scores; or two scored runs have the same agents, efforts, arm, maze, version, seed
+        and relay. A table without task ids or seeds does not tell, and is taken as it is.
+    """
     order = marked.sort("run_id", pl.col("reason").is_not_null(), "reason", "value", maintain_order=True)
     again = pl.col("run_id").is_not_null() & pl.col("run_id").is_first_distinct().not_()
-    return order.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
+    _refuse_two_scores(order.filter(pl.col("reason").is_null() & pl.col("run_id").is_not_null()))
+    out = order.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
+    _refuse_double(out.filter(pl.col("reason").is_null()))
+    return out
+
+
+def _refuse_two_scores(scored: pl.DataFrame) -> None:
+    """One run id with two scores is no repeat of a run but a contradiction."""
+    odd = scored.group_by("run_id").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)["run_id"].sort()
+    if odd.len():
+        raise TableError(
+            f"runs: {odd.len()} run ids stand here with two different scores, such as {odd[0]}; keep one of them"
+        )
+
+
+def _refuse_double(scored: pl.DataFrame) -> None:
+    """Two rollouts of one cell would count twice, and narrow every interval."""
+    if not {"task_id", "seed"} <= set(scored.columns):
+        return
+    cell = [c for c in _CELL if c in scored.columns]
+    known = scored.filter(pl.col("task_id").is_not_null() & pl.col("seed").is_not_null())
+    double = known.filter(pl.struct(cell).is_duplicated())
+    if double.is_empty():
+        return
+    first = double.row(0, named=True)
+    same = double.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.lit(first[c], double.schema[c])) for c in cell))
+    ids = ", ".join("no run id" if i is None else i for i in same["run_id"][:3])
+    partner = first["partner_model"]
+    team = first["model"] if partner in (None, first["model"]) else f"{first['model']} with {partner}"
+    raise TableError(
+        f"runs: {team}, maze {first['task_id']}, {first['version']}, seed {first['seed']} has {same.height} scored "
+        f"runs ({ids}); keep one study, or give them different arms"
+    )
 
 
 def count_reasons(marked: pl.DataFrame) -> dict[str, int]:
@@ -356,7 +403,7 @@ def maze_text(size: int | None, density: float | None) -> str:
 
 def two(value: float | None) -> str:
     """Two decimals, with a real minus and without a negative zero; empty for None."""
-    return "" if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+    return number(value, 2)
 
 
 def with_half(row: Mapping[str, Any] | None, mean: str = "mean", hi: str = "hi") -> str:

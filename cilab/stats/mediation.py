@@ -17,8 +17,9 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import cluster as cl
+from cilab.stats.bootstrap import check_resamples, check_seed
 from cilab.stats.grounding import CLUSTERS, CONTROLS, REFERENCE, grounding
-from cilab.stats.result import Provenance, Result, read_rows
+from cilab.stats.result import Provenance, Result, number, read_rows
 
 #: The effects of `.table`, in order, with the model they belong to.
 EFFECTS = {
@@ -207,10 +208,10 @@ class MediationResult(Result):
             lines.append(
                 head
                 | {
-                    "Estimate": f"{row['estimate']:.4f}{cl.mark(row['p'])}",
-                    "Interval": f"[{row['lo']:.4f}, {row['hi']:.4f}]",
+                    "Estimate": f"{number(row['estimate'], 4)}{cl.mark(row['p'])}",
+                    "Interval": f"[{number(row['lo'], 4)}, {number(row['hi'], 4)}]",
                     "p": f"≤ {self.p_floor:g}" if row["p"] <= self.p_floor * 1.001 else f"{row['p']:.3f}",
-                    "se": f"{row['se']:.4f}",
+                    "se": number(row["se"], 4),
                 }
             )
         return pl.DataFrame(lines)
@@ -221,21 +222,23 @@ class MediationResult(Result):
         resamples = self.parameters["resamples"]
         out = [
             first,
-            f"{self.n_clusters} clusters ({self.parameters['cluster']}), drawn {resamples:,} times; "
+            f"{self.n_clusters} clusters ({_plain(self.parameters['cluster'])}), drawn {resamples:,} times; "
             f"no p-value can be below {self.p_floor:g}.",
-            _sensitivity_words(self.sensitivities),
+            _sensitivity_words(self.sensitivities, [self.indirect_at_rho(0.0, x) for x in self.sensitivities["x"]]),
         ]
         if self.n_clusters < cl.FEW_CLUSTERS:
             out.append(cl.FEW_WORDS)
         if self.reference:
-            levels = ", ".join(f"{name} {level}" for name, level in self.reference.items())
+            levels = ", ".join(f"{_plain(name)} {level}" for name, level in self.reference.items())
             out.append(f"Reference levels of the controls: {levels}.")
         if self.controls_left_out:
             out.append(
-                "Controls in no model: " + "; ".join(f"{n} {w}" for n, w in self.controls_left_out.items()) + "."
+                "Controls in no model: "
+                + "; ".join(f"{_plain(n)} {_plain(w)}" for n, w in self.controls_left_out.items())
+                + "."
             )
         if self.controls_dropped:
-            dropped = ", ".join(f"{name} in {n}" for name, n in self.controls_dropped.items())
+            dropped = ", ".join(f"{_plain(name)} in {n}" for name, n in self.controls_dropped.items())
             out.append(f"Controls without variation of their own, left out of replicates: {dropped}.")
         return out + others
 
@@ -278,7 +281,7 @@ def mediate(
     x, m, y : columns of numbers or truth values: exposure, mediator, outcome. Any range.
     controls : columns of numbers, truth values, or text (one 0/1 column per level but the first in the alphabet).
     cluster : column of cluster labels.
-    resamples : number of replicates; no p-value is below 2 / resamples.
+    resamples : number of replicates, at least 20; no p-value is below 2 / resamples.
     seed : of the draws.
     ci_level : a fraction between 0 and 1.
 
@@ -319,7 +322,8 @@ def mediate(
     True
     """
     _check_names(x, m, y, controls, cluster)
-    cl.check_draws(resamples, seed)
+    check_resamples(resamples)
+    check_seed(seed)
     cl.check_level(ci_level)
     wanted = list(dict.fromkeys((x, m, y, *controls, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
@@ -377,7 +381,8 @@ def mediation(
     """
     if cluster not in CLUSTERS:
         raise TableError(f"cluster is {cluster!r}, not one of {', '.join(CLUSTERS)}.{nearest(str(cluster), CLUSTERS)}")
-    cl.check_draws(resamples, seed)
+    check_resamples(resamples)
+    check_seed(seed)
     source = grounding(study, annotator=annotator, models=models, repeat=repeat, arm=arm)
     x, m, y = "grounding", "strategy_global", "weighted_outcome"
     rows = source.table
@@ -698,19 +703,30 @@ def _derived(values: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _plain(column: str) -> str:
+    """A column's name as it is printed."""
+    return column.replace("_", " ")
+
+
 def _caption(roles: Mapping[str, str], ci_level: float) -> str:
     return (
-        f"X {roles['x']}, M {roles['m']}, Y {roles['y']}; least squares; percentile intervals at "
-        f"{100 * ci_level:g}% and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10. "
-        "Associations, not causes."
+        f"X {_plain(roles['x'])}, M {_plain(roles['m'])}, Y {_plain(roles['y'])}; least squares; percentile intervals "
+        f"at {100 * ci_level:g}% and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, "
+        "† p < 0.10. Associations, not causes."
     )
 
 
-def _sensitivity_words(table: pl.DataFrame) -> str:
+def _sensitivity_words(table: pl.DataFrame, effects: Sequence[tuple[float, float, float]]) -> str:
+    """The correlations of `MediationResult.sensitivities`; `effects` are the indirect effects there, with intervals.
+
+    A `rho_significant` of the other sign says how far off significance the effect is, and nothing that it survives.
+    """
     parts = []
-    for row in table.iter_rows(named=True):
+    for row, (_, lo, hi) in zip(table.iter_rows(named=True), effects, strict=True):
         where = "additive model" if row["x"] is None else f"synergy model at {row['x']:g}"
         limit = row["rho_significant"]
-        until = "significant at none" if limit is None else f"significant up to {limit:.2f}"
-        parts.append(f"{where} {row['rho_at_zero']:.2f} [{row['lo']:.2f}, {row['hi']:.2f}], {until}")
+        holds = limit is not None and limit * row["rho_at_zero"] > 0 and not lo <= 0 <= hi
+        until = f"significant up to {number(limit, 2)}" if holds else "not significant"
+        ends = f"[{number(row['lo'], 2)}, {number(row['hi'], 2)}]"
+        parts.append(f"{where} {number(row['rho_at_zero'], 2)} {ends}, {until}")
     return "Residual correlation at which the indirect effect is 0: " + "; ".join(parts) + "."

@@ -19,6 +19,8 @@ from cilab.stats.hypothesis_tests import adjust, paired_t, sign_test, two_sample
 from cilab.stats.maze_rows import MazeOutcome, difference, mean_interval, paired_by_maze, with_ends, with_half, z_of
 from cilab.stats.result import Provenance, Result, read_rows
 
+#: Agents up to which pairs are printed as a matrix.
+_MATRIX = 10
 _NO_ROLLOUTS = "no rollouts: cannot be paired by maze"
 
 _CELL = {
@@ -128,10 +130,30 @@ class PairsResult(Result):
         return pl.DataFrame({"starter": self.agents, **columns})
 
     def display(self) -> pl.DataFrame:
-        """The matrix as the paper prints it: mean ± half the interval, starters in rows."""
+        """The matrix as the paper prints it: mean ± half the interval, starters in rows.
+
+        Of more than ten agents, which no line holds: one line per played pair, best first.
+        """
+        if len(self.agents) > _MATRIX:
+            return self._long()
         cells = {(r["starter"], r["follower"]): with_half(r) for r in self.table.iter_rows(named=True)}
-        columns = {b: [cells.get((a, b), "-") for a in self.agents] for b in self.agents}
+        columns = {b: [cells.get((a, b), "–") for a in self.agents] for b in self.agents}
         return pl.DataFrame({"Starter \\ follower": self.agents, **columns})
+
+    def _long(self) -> pl.DataFrame:
+        best = self.table.sort("mean", "starter", "follower", descending=[True, False, False], nulls_last=True)
+        lines = [
+            {
+                "Starter": r["starter"],
+                "Follower": r["follower"],
+                "Outcome": with_half(r),
+                "n": "" if r["n"] is None else f"{r['n']:,}",
+                "Left out": str(r["n_left_out"] or ""),
+            }
+            for r in best.iter_rows(named=True)
+        ]
+        shown = pl.DataFrame(lines)
+        return shown.drop([c for c in ("n", "Left out") if (shown[c] == "").all()])
 
     def notes(self) -> list[str]:
         """What the tables say, then what was used and left out."""
@@ -229,7 +251,7 @@ def pairs(
             "ci_level": ci_level,
         },
         caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), "
-        f"starters in rows, followers in columns, in {found.maze_words()}. The diagonal holds pairs of copies.",
+        f"in {found.maze_words()}. {_layout(cells)}",
     )
 
 
@@ -284,10 +306,17 @@ def pairs_from_means(
         n_left_out=left_out,
         provenance=_provenance(rows, study),
         parameters={"mean": mean, "half_width": half_width, "ci_level": ci_level},
-        caption=f"Printed means ± half the {100 * ci_level:g}% interval, starters in rows, followers in columns.",
+        caption=f"Printed means ± half the {100 * ci_level:g}% interval. {_layout(cells)}",
         conflicts=_conflicts(clashes),
         unit="printed cells",
     )
+
+
+def _layout(cells: _Cells) -> str:
+    """What stands where in the printed table, which depends on the number of agents."""
+    if len({agent for key in cells for agent in key}) > _MATRIX:
+        return "A pair of one name is two copies."
+    return "Starters in rows, followers in columns; the diagonal holds pairs of copies."
 
 
 def _printed(table: Any, mean: str, half_width: str) -> pl.DataFrame:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
-from cilab.stats.grid import ROW, Grid, check_choice, grid
+from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b
-from cilab.stats.result import Result
+from cilab.stats.result import Result, number, readable
 from cilab.stats.row_task_model import expit
 from cilab.stats.scores import check_level, shared_ranks
 
@@ -330,6 +330,24 @@ class PairwiseResult(Result):
 
     title: ClassVar[str] = "Pairwise rating on commonly solved tasks"
 
+    def display(self) -> pl.DataFrame:
+        """One line per row, best first; wins and losses are whole or halves."""
+        named = row_names(self.table.select(ROW).rows())
+        names = pl.Series("row", [named[key] for key in self.table.select(ROW).rows()], dtype=pl.String)
+        one = self.table["part"].n_unique() == 1
+        columns = [c for c in self.table.columns if c not in (*ROW, "lo", "hi") and not (one and c == "part")]
+        ends = pl.Series(
+            [
+                "–" if lo is None or hi is None else f"{number(lo, 3)} to {number(hi, 3)}"
+                for lo, hi in self.table.select("lo", "hi").iter_rows()
+            ],
+            dtype=pl.String,
+        )
+        halves = pl.col("wins", "losses").map_elements(_halves, return_dtype=pl.String)
+        shown = self.table.with_columns(halves).select(names, *columns)
+        shown.insert_column(shown.get_column_index("log_ability") + 1, ends.alias("interval"))
+        return readable(shown)
+
     def notes(self) -> list[str]:
         """As in `Result`, and where no estimate exists."""
         out = super().notes()
@@ -339,6 +357,10 @@ class PairwiseResult(Result):
         if self.n_undefined:
             more.append(f"{self.n_undefined:,} of {self.resamples:,} resamples have no estimate and are left out.")
         return [*out[:-1], *more, out[-1]]
+
+
+def _halves(value: float) -> str:
+    return number(value, 0 if value == round(value) else 1)
 
 
 def pairwise(
@@ -379,6 +401,7 @@ def pairwise(
     Collaborative-intelligence paper, appendix C.3.
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     g.need_known_tasks("pairwise")

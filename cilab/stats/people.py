@@ -6,8 +6,10 @@ May import `cilab.errors`, `cilab.tables` and its own folder. Reads no file: the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import polars as pl
@@ -16,7 +18,7 @@ from cilab.errors import TableError, nearest
 from cilab.stats import task_runs
 from cilab.stats.bootstrap import exact_mean
 from cilab.stats.grid import Grid, grid
-from cilab.stats.result import Result
+from cilab.stats.result import Result, number
 from cilab.stats.scores import check_level
 from cilab.tables import TEAM_VERSIONS
 
@@ -69,7 +71,8 @@ class People(Result):
 def _with_ends(value: float | None, low: float | None, high: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.0f}" if low is None or high is None else f"{value:.0f} [{low:.0f}, {high:.0f}]"
+    ends = "" if low is None or high is None else f" [{number(low, 0)}, {number(high, 0)}]"
+    return number(value, 0) + ends
 
 
 def people(
@@ -92,10 +95,11 @@ def people(
     ----------
     study : opened study, data set, or runs table.
     table : frame (polars or pandas), one line per comparison: `task, version, people_pct` (null where the study gives
-        no rate), `people_n` (people, pairs or groups) and, unless `tasks` is given, `task_ids` (separated by |).
+        no rate), `people_n` (people, pairs or groups; null where unknown) and, unless `tasks` is given,
+        `task_ids` (separated by |).
     tasks : `{task: task id or ids}`, from the names in `table` to the tasks of the data.
     groups : as in `cilab.stats.scores.group_means`.
-    success : a run succeeded if its score is at least this (a fraction).
+    success : a run succeeded if its score is at least this (a fraction above 0 and up to 1).
     ci_level : of the interval of the people's share (Clopper and Pearson, where `people_n` is known).
     settings : see `cilab.stats.grid.grid`.
 
@@ -109,14 +113,17 @@ def people(
     Raises
     ------
     TableError
-        The frame lacks a column, a percentage is outside 0 to 100, a version is unknown, or `tasks` names a task or a
-        comparison that is not there; or as in `grid`.
+        The frame lacks a column, a percentage is outside 0 to 100, a number of people is no whole number above 0, a
+        version is unknown, or `tasks` names a task or a comparison that is not there; `success` is no fraction; or as
+        in `grid`.
 
     References
     ----------
     Collaborative-intelligence paper, sections 5 and G.1, figure 7, table 9.
     """
     check_level(ci_level)
+    if isinstance(success, bool) or not isinstance(success, int | float) or not 0 < success <= 1:
+        raise TableError(f"success is {success!r}: give the least score of a success, a fraction above 0 and up to 1")
     lines = _people_lines(table, tasks)
     whole = grid(study, **settings)
     g = task_runs.default_grid(whole)
@@ -171,17 +178,37 @@ def _people_lines(table: Any, tasks: Mapping[str, str | Sequence[str]] | None) -
             raise TableError(f"people: no comparison is called {name!r}.{nearest(name, names)}")
     out = []
     for row in frame.iter_rows(named=True):
-        pct = row["people_pct"]
+        pct, n = (_number(row, column) for column in ("people_pct", "people_n"))
         if pct is not None and not 0 <= pct <= 100:
             raise TableError(f"people: people_pct of {row['task']} is {pct}; it is a percentage from 0 to 100")
+        if n is not None and (n < 1 or n != int(n)):
+            raise TableError(f"people: people_n of {row['task']} is {n:g}; it is a whole number above 0, or null")
         if row["version"] not in TEAM_VERSIONS:
             hint = nearest(str(row["version"]), TEAM_VERSIONS)
             raise TableError(f"people: version of {row['task']} is {row['version']!r}.{hint}")
         ids = (tasks or {}).get(row["task"], row.get("task_ids") if tasks is None else None)
-        listed = ids.split("|") if isinstance(ids, str) else list(ids or ())
-        kept = {"task": row["task"], "version": row["version"], "people_pct": None if pct is None else float(pct)}
-        out.append(kept | {"people_n": row.get("people_n"), "task_ids": listed})
+        kept = {"task": row["task"], "version": row["version"], "people_pct": pct}
+        out.append(kept | {"people_n": None if n is None else int(n), "task_ids": _listed(row["task"], ids)})
     return out
+
+
+def _number(row: Mapping[str, Any], column: str) -> float | None:
+    """A number of the frame; null and NaN (a gap in pandas) are unknown."""
+    value = row.get(column)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        raise TableError(f"people: {column} of {row['task']} is {value!r}; it is a number, or null where unknown")
+    return float(value)
+
+
+def _listed(task: str, ids: Any) -> list[str]:
+    """The ids in a text, separated by |, or in a list."""
+    if ids is None or (isinstance(ids, float) and math.isnan(ids)):
+        return []
+    if not isinstance(ids, str | list | tuple):
+        raise TableError(f"people: the task ids of {task} are {ids!r}; give a text, separated by |, or a list")
+    return [i for one in (ids.split("|") if isinstance(ids, str) else ids) if (i := str(one).strip())]
 
 
 def _check_tasks(lines: Sequence[Mapping[str, Any]], g: Grid) -> None:

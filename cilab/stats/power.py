@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.parallel import each
-from cilab.stats.result import Result
+from cilab.stats.result import Result, heading, number
 
 #: What is tried unless told otherwise: differences in points, tasks per dimension, test seeds.
 DIFFERENCES = (2.0, 3.0, 5.0, 7.5, 10.0)
@@ -62,11 +62,14 @@ class PowerResult(Result):
     title: ClassVar[str] = "Power to tell two models apart"
 
     def display(self) -> pl.DataFrame:
-        """One line per difference and seeds, one column per number of tasks: the power."""
-        wide = self.table.with_columns(pl.col("power").round(2)).pivot(
-            on="tasks_per_dimension", index=["difference_points", "seeds"], values="power"
+        """One line per difference and seeds, one column per number of tasks per dimension: the power."""
+        shown = self.table.with_columns(
+            pl.col("difference_points").map_elements(lambda d: f"{d:g}", return_dtype=pl.String),
+            pl.col("power").map_elements(lambda p: number(p, 2), return_dtype=pl.String),
         )
-        return wide.rename({c: f"{c} tasks" for c in wide.columns[2:]})
+        keys = ["difference_points", "seeds"]
+        wide = shown.pivot(on="tasks_per_dimension", index=keys, values="power")
+        return wide.rename({c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns})
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -130,6 +133,7 @@ def power(
     """
     sizes, repeats = _whole("tasks_per_dimension", tasks_per_dimension, 2), _whole("seeds", seeds, 1)
     _check(differences, target, level_pct, cell_sd, ci_level, simulations)
+    bootstrap.check_seed(seed)
     g = grid(study, **settings)
     g.need_known_tasks("power")
     values = np.where(g.scored, g.values, np.nan)
@@ -167,7 +171,8 @@ def power(
         },
         caption=(
             f"Share of {simulations:,} simulated studies in which two models around {100 * level:.0f} % are told apart "
-            f"({100 * ci_level:g}% interval of the difference off 0, paired by task); {len(g.slices)} dimensions."
+            f"({100 * ci_level:g}% interval of the difference off 0, paired by task), by tasks per dimension; "
+            f"{len(g.slices)} dimensions."
         ),
     )
 
@@ -190,7 +195,7 @@ _TABLE = {
 
 def _whole(name: str, values: Any, least: int) -> tuple[int, ...]:
     given = [values] if isinstance(values, int) else values
-    wrong = isinstance(given, str) or not len(given)
+    wrong = isinstance(given, str) or not isinstance(given, Collection | np.ndarray) or not len(given)
     wrong = wrong or any(isinstance(v, bool) or not isinstance(v, int | np.integer) or v < least for v in given)
     if wrong:
         raise TableError(f"{name} is {values!r}: give whole numbers of at least {least}, such as {[least, 30]}")
@@ -201,7 +206,7 @@ def _check(differences: Any, target: Any, level_pct: Any, cell_sd: Any, ci_level
     def number(value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
-    if isinstance(differences, str | int | float) or not len(differences):
+    if isinstance(differences, str) or not isinstance(differences, Collection | np.ndarray) or not len(differences):
         raise TableError(f"differences is {differences!r}: give a list of points, such as [3, 5, 10]")
     for d in differences:
         if not number(d) or not 0 <= d < 100:

@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.errors import TableError
 from cilab.stats import maze_rows
+from cilab.stats.bootstrap import check_resamples, check_seed
 from cilab.stats.maze_rows import MazeOutcome, mean_interval, paired_by_maze, with_ends, with_half, z_of
 from cilab.stats.ratings import MOST_UNDEFINED
 from cilab.stats.result import Result
@@ -134,8 +135,8 @@ def relay(
     Collaboration-gap paper, sections 3 and 4.3, figure 4.6.
     """
     z = z_of(ci_level)
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 1:
-        raise TableError(f"resamples is {resamples!r}: give a whole number from 1 on")
+    check_resamples(resamples)
+    check_seed(seed)
     found = maze_rows.read_maze_rows(
         data,
         outcome=outcome,

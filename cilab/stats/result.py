@@ -159,6 +159,18 @@ def heading(column: str) -> str:
     return " ".join(filter(None, (text if text in ("r", "p") else text[:1].upper() + text[1:], unit)))
 
 
+def number(value: float | None, digits: int = 1, missing: str = "") -> str:
+    """`value` as it is printed everywhere: a real minus sign, no negative zero, commas between thousands.
+
+    >>> number(-1234.56), number(-0.04), number(None)
+    ('−1,234.6', '0.0', '')
+    """
+    if value is None:
+        return missing
+    text = f"{value:,.{digits}f}"
+    return text.replace("-", "−") if text.strip("-0.") else text.removeprefix("-")
+
+
 def readable(table: pl.DataFrame) -> pl.DataFrame:
     """`table` as it is printed: words for headings and kinds, numbers as text, `yes` or nothing, a gap for null."""
     out = []
@@ -166,7 +178,9 @@ def readable(table: pl.DataFrame) -> pl.DataFrame:
         cell = pl.col(column)
         if dtype.is_float():
             digits = 1 if column.rpartition("_")[2] in ("pct", "points") else 3
-            cell = cell.map_elements(lambda v, d=digits: f"{v:.{d}f}", return_dtype=pl.String)
+            cell = cell.map_elements(lambda v, d=digits: number(v, d), return_dtype=pl.String)
+        elif dtype.is_integer():
+            cell = cell.cast(pl.String).str.replace("-", "−", literal=True)
         elif dtype == pl.Boolean:
             cell = pl.when(cell).then(pl.lit("yes")).otherwise(pl.lit(""))
         elif dtype in (pl.String, pl.Categorical, pl.Enum) and column not in _NAMES and not column.endswith("_id"):

@@ -7,7 +7,7 @@ May import `cilab.errors`, `cilab.tables`, `cilab.registry` and its own folder. 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -92,7 +92,10 @@ class Leaderboard(ScoreResult):
     title: ClassVar[str] = "Leaderboard"
 
     def display(self) -> pl.DataFrame:
-        """One line per row: rank, score ± half the interval, baseline, drop, public, held out, solved alone."""
+        """One line per row: rank, score ± half the interval, baseline, drop, public, held out, solved alone.
+
+        Without the gate nothing is solved alone, and the column goes.
+        """
         named = row_names(self.table.select(ROW).rows())
         lines = [
             {
@@ -110,7 +113,7 @@ class Leaderboard(ScoreResult):
         ]
         shown = pl.DataFrame(lines)
         blank = [c for c in ("Baseline", "Drop", "Public", "Held out", "Refused") if (shown[c] == "").all()]
-        return shown.drop(blank)
+        return shown.drop(blank, *(["Solved alone"] if self.parameters.get("gate") == "off" else []))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -181,7 +184,8 @@ def leaderboard(
         baseline_pct` (over the gated tasks that have one; in taking over the baseline is the task started by the model
         itself), `drop_pct` (points from baseline to test, over the tasks that have both), `public_pct, held_out_pct`
         (the score on either set), `n_gated` (solved alone, not refused), `n_complete` (not refused and with a verdict
-        alone), `n_refused, n_tasks` (of the plan). What a missing dimension leaves undefined is null.
+        alone), `n_refused, n_tasks` (of the plan). Without the gate `n_gated` counts what was not refused, `n_complete`
+        what has a scored run. What a missing dimension leaves undefined is null.
 
     Raises
     ------
@@ -252,10 +256,12 @@ def dimensions(
     gate: Gate = "solved_alone",
     benchmark: str | None = None,
     models: Sequence[str] | None = None,
+    dimensions: Sequence[str] | None = None,
 ) -> DimensionScores:
     """Score of every row in every dimension, with its bootstrap interval.
 
-    Arguments and rules as in `leaderboard`; the same seed gives the same resamples.
+    Arguments and rules as in `leaderboard`, but for `skip_undefined`, as nothing is averaged over dimensions here. The
+    same arguments give the same resamples.
 
     Returns
     -------
@@ -277,6 +283,7 @@ def dimensions(
         reviews=reviews,
         benchmark=benchmark,
         models=models,
+        dimensions=dimensions,
     )
     by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
     lo, hi = (ends.T for ends in bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level))
@@ -330,6 +337,7 @@ _RESAMPLED = {
 
 def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: float) -> tuple[Array, Replicates]:
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_choice("resample", resample, ("tasks", "gated"))
     check_level(ci_level)
     if resample == "tasks":
@@ -446,8 +454,8 @@ class GroupMeans(Result):
 
     Attributes
     ----------
-    table : `group, dimension` (null: overall), `n_rows, score_pct, lo_pct, hi_pct`.
-    differences : `group, other, dimension, diff_points, lo_points, hi_points`, every pair of groups.
+    table : `group, dimension` (null: overall), `n_rows, score_pct, lo_pct, hi_pct, n_empty_resamples`.
+    differences : `group, other, dimension, diff_points, lo_points, hi_points, n_empty_resamples`, every pair of groups.
     members : group -> names of its rows.
     """
 
@@ -482,47 +490,58 @@ def group_means(
     Returns
     -------
     GroupMeans
-        A model enters once, with its row at the default effort and without an arm. Rows with an undefined dimension
-        are left out of the overall mean. Intervals are null where task ids are places in published counts: a mean over
-        rows pairs them by task.
+        A model enters a group once, with its row at the default effort and without an arm. Rows with an undefined
+        dimension are left out of the overall mean. Intervals are null where task ids are places in published counts (a
+        mean over rows pairs them by task), and where more than 5 % of the resamples are empty: a row that solves no
+        task of one is filled in (see `cilab.stats.bootstrap.filled`), but fewer than half of the rows have a score.
+        `n_used` counts the alone and test runs of the rows in a group.
 
     Raises
     ------
     TableError
-        No model of the data belongs to a group, or a name in `groups` is not in the data.
+        No model of the data belongs to a group, a name in `groups` is not in the data, or `groups` is neither a mapping
+        nor a frame.
 
     References
     ----------
     Collaborative-intelligence paper, sections 3 and 3.2.
     """
+    from cilab.stats.task_runs import OTHER_ROWS, left_out  # which imports this module
+
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     at = default_rows(g)
     named = members(study, g, groups)
     known = {g.rows["model"][r]: r for r in at}
+    rows_of = {group: [known[m] for m in models if m in known] for group, models in named.items()}
     points, replicates = g.points(), g.replicates(resamples=resamples, seed=seed)
     lines, drawn = [], {}
-    for group, models in named.items():
-        rows = [known[m] for m in models if m in known]
+    for group, rows in rows_of.items():
         for d, name in [(None, None), *enumerate(g.dimensions)]:
             score = bootstrap.overall_means(points)[rows] if d is None else points[rows, d]
             reps = (replicates.overall if d is None else replicates.by_dimension[d])[:, rows]
             there = np.isfinite(score)
             paired = there.any() and not g.unknown_tasks
-            drawn[group, name] = (score[there], reps[:, there].mean(axis=1) if paired else None)
-            lo, hi = _ends(drawn[group, name][1], ci_level)
-            lines.append((group, name, int(there.sum()), _mean_or_none(score[there]), lo, hi))
+            means = bootstrap.filled(reps[:, there], score[there]).mean(axis=1) if paired else None
+            drawn[group, name] = (score[there], means)
+            lines.append((group, name, int(there.sum()), _mean_or_none(score[there]), *_ends(means, ci_level)))
     schema = {"group": pl.String, "dimension": pl.String, "n_rows": pl.Int64}
-    schema |= dict.fromkeys(("score_pct", "lo_pct", "hi_pct"), pl.Float64)
+    schema |= dict.fromkeys(("score_pct", "lo_pct", "hi_pct"), pl.Float64) | {"n_empty_resamples": pl.Int64}
+    runs = g.runs.filter(pl.col("used") & pl.col("version").is_in(["alone", g.version]))["r"]
+    n_used = int(runs.is_in(sorted({r for rows in rows_of.values() for r in rows})).sum())
+    n_default = int(runs.is_in(at).sum())
     return GroupMeans(
         table=pl.DataFrame(lines, schema=schema, orient="row"),
         differences=_group_differences(list(named), [None, *g.dimensions], drawn, ci_level),
-        members={group: [g.names[known[m]] for m in models if m in known] for group, models in named.items()},
+        members={group: [g.names[r] for r in rows] for group, rows in rows_of.items()},
         resamples=resamples,
         seed=seed,
-        n_used=g.n_used,
-        n_left_out=g.n_left_out,
+        n_used=n_used,
+        n_left_out=left_out(
+            g, n_used, {"of models in no group": n_default - n_used, OTHER_ROWS: len(runs) - n_default}
+        ),
         provenance=g.provenance,
         parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=f"Mean over models in percent, {100 * ci_level:g}% intervals over tasks within dimension.",
@@ -533,11 +552,11 @@ def _mean_or_none(values: Array) -> float | None:
     return 100 * bootstrap.exact_mean(np.asarray(values)) if len(values) else None
 
 
-def _ends(replicates: Array | None, ci_level: float) -> tuple[float | None, float | None]:
+def _ends(replicates: Array | None, ci_level: float) -> tuple[float | None, float | None, int | None]:
+    """Ends of the interval of fractions, in percent, and the empty resamples; nothing where rows are not paired."""
     if replicates is None:
-        return None, None
-    lo, hi = bootstrap.ends(replicates, ci_level)
-    return (None, None) if lo is None or hi is None else (100 * lo, 100 * hi)
+        return None, None, None
+    return bootstrap.interval(100 * replicates, ci_level)[:3]
 
 
 def _group_differences(
@@ -553,7 +572,7 @@ def _group_differences(
                     both = reps_a is not None and reps_b is not None
                     lines.append((a, b, name, difference, *_ends(reps_a - reps_b if both else None, ci_level)))
     schema = {"group": pl.String, "other": pl.String, "dimension": pl.String}
-    schema |= dict.fromkeys(("diff_points", "lo_points", "hi_points"), pl.Float64)
+    schema |= dict.fromkeys(("diff_points", "lo_points", "hi_points"), pl.Float64) | {"n_empty_resamples": pl.Int64}
     return pl.DataFrame(lines, schema=schema, orient="row")
 
 
@@ -578,15 +597,17 @@ def members(study: Any, g: Grid, groups: Mapping[str, Any] | pl.DataFrame | None
     Raises
     ------
     TableError
-        A named model is not in the data, or no group has a model.
+        A named model is not in the data, no group has a model, or `groups` is of another kind.
     """
     there = g.rows["model"].unique(maintain_order=True).to_list()
     if groups is None:
         found = _groups_of_study(study, there)
     elif isinstance(groups, Mapping):
         found = _groups_of_mapping(groups, there)
-    else:
+    elif hasattr(groups, "columns"):
         found = _groups_of_frame(groups, there)
+    else:
+        raise TableError(f"groups is {groups!r}: give {{'name': ['model', ...]}} or a frame with model and group")
     found = {group: names for group, names in found.items() if names}
     if not found:
         raise TableError("groups: no model of these runs belongs to one; give groups={'name': ['model', ...]}")
@@ -596,12 +617,14 @@ def members(study: Any, g: Grid, groups: Mapping[str, Any] | pl.DataFrame | None
 def _groups_of_mapping(groups: Mapping[str, Any], there: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for key, value in groups.items():
+        if not isinstance(value, Collection):
+            raise TableError(f"groups: {key!r} has {value!r}; give it a list of models, such as [{there[0]!r}]")
         pairs = [(value, key)] if isinstance(value, str) else [(key, name) for name in value]
         for group, name in pairs:
             if name not in there:
                 raise TableError(f"groups: no model {name!r} in these runs.{nearest(str(name), list(there))}")
             found.setdefault(str(group), []).append(name)
-    return found
+    return {group: list(dict.fromkeys(names)) for group, names in found.items()}
 
 
 def _groups_of_frame(frame: Any, there: Sequence[str]) -> dict[str, list[str]]:

@@ -22,6 +22,9 @@ from cilab.stats.hypothesis_tests import pearson
 from cilab.stats.result import Result
 from cilab.stats.scores import default_rows, members
 
+#: Pearson's r of two rows is 1 or -1 whatever the data are.
+LEAST_ROWS = 3
+
 #: Why a run of another effort or arm is left out where each model enters once.
 OTHER_ROWS = "of rows not at a model's default setting"
 
@@ -119,6 +122,7 @@ def task_counts(g: Grid, resamples: int, seed: int) -> Array:
     Tasks whose gate no row has decided are not drawn, as in `Grid.replicates`.
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     rng = np.random.default_rng(seed)
     drawn = (g.decided & ~g.refused).any(axis=0)
     counts = np.zeros((resamples, g.tasks.height))
@@ -199,13 +203,14 @@ def correlation(
 
     `lo, hi` come from resampled tasks (the paper's: how sure is r for these models), `lo_models, hi_models` from
     Fisher's z (how sure for new models). Rows with an undefined value are left out; `n_empty_resamples` counts the
-    resamples in which a row's value is undefined, which are left out of the interval.
+    resamples in which a row's value is undefined, which are left out of the interval. Of fewer than three rows r is
+    undefined, and `undefined` says so.
     """
     there = np.isfinite(x) & np.isfinite(y)
     out: dict[str, float | int | str | None] = {"n_rows": int(there.sum()), "r": None, "lo": None, "hi": None}
     out |= {"lo_models": None, "hi_models": None, "p": None, "n_empty_resamples": 0, "undefined": None}
-    if there.sum() < 2:
-        return out | {"undefined": "fewer than 2 rows"}
+    if there.sum() < LEAST_ROWS:
+        return out | {"undefined": f"fewer than {LEAST_ROWS} rows"}
     test = pearson(x[there], y[there], ci_level=ci_level)
     if test.estimate is None:
         return out | {"undefined": test.reason}

@@ -34,6 +34,7 @@ _TABLE = {
     "n": pl.Int64,
     "n_of": pl.String,
     "note": pl.String,
+    "n_empty_resamples": pl.Int64,
 }
 _TASKS = "tasks resampled within dimension"
 _ROWS = "rows as a sample (Fisher's z)"
@@ -47,7 +48,8 @@ class ValidityResult(Result):
     ----------
     table : one line per quantity: `check` (held_out, seeds, same_verdict, split_half, head_to_head), `quantity, value,
         lo, hi, interval` (what was resampled for it; null: none), `unit` (`_pct` and points in percent, else as
-        named), `n, n_of` (how many of what it rests on), `note` (why a value is missing).
+        named), `n, n_of` (how many of what it rests on), `note` (why a value or its interval is missing),
+        `n_empty_resamples` (null where no tasks were resampled).
     held_out : one line per row: `row, public_pct, held_out_pct, difference_points` (held out minus public).
     seeds : one line per row and seed: `row, seed, score_pct`.
     halves : one line per halving: `split, r` (Pearson over rows), `reliability` (Spearman-Brown).
@@ -125,7 +127,9 @@ def validity(
     Returns
     -------
     ValidityResult
-        A check that the data do not permit (no held-out tasks, one seed, two rows) has a null value and says why.
+        A check that the data do not permit (no held-out tasks, one seed, two rows) has a null value and says why. A row
+        that solves no task of a resample is filled in there (see `cilab.stats.bootstrap.filled`); a resample in which
+        fewer than half of the rows have a score is empty. With more than 5 % of empty ones there is no interval.
 
     Raises
     ------
@@ -137,6 +141,7 @@ def validity(
     Collaborative-intelligence paper, appendix C.1 and figure 9.
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     if isinstance(splits, bool) or not isinstance(splits, int) or splits < 1:
         raise TableError(f"splits is {splits!r}: give a whole number of at least 1")
@@ -170,23 +175,33 @@ def _line(check: str, quantity: str, value: float | None, **more: Any) -> dict[s
     return {"check": check, "quantity": quantity, "value": value, **more}
 
 
+def _resampled(replicates: Array, ci_level: float) -> dict[str, Any]:
+    """The columns of a line that resampled tasks give."""
+    found = bootstrap.interval(replicates, ci_level)
+    out = {"lo": found.lo, "hi": found.hi, "n_empty_resamples": found.n_empty, "note": found.reason}
+    return out | {"interval": None if found.lo is None else _TASKS}
+
+
 def _correlations(check: str, x: Array, y: Array, drawn: tuple[Array, Array], ci_level: float) -> list[dict[str, Any]]:
     """Tau-b and r over rows with both scores; r twice, with tasks and with rows as what might have been others."""
     a, b = _both(x, y)
     tau, r = kendall_tau_b(a, b), pearson(a, b, ci_level=ci_level)
     more = {"unit": "correlation", "n": len(a), "n_of": "rows"}
-    lo, hi = bootstrap.ends(_over_rows(*drawn), ci_level) if r.estimate is not None else (None, None)
+    by_task = {"note": r.reason}
+    if r.estimate is not None:
+        by_task = _resampled(_over_rows((x, y), drawn), ci_level)
     return [
         _line(check, "kendall_tau_b", tau.estimate, note=tau.reason, **more),
-        _line(check, "pearson_r", r.estimate, lo=lo, hi=hi, interval=_TASKS, note=r.reason, **more),
+        _line(check, "pearson_r", r.estimate, **by_task, **more),
         _line(check, "pearson_r_over_rows", r.estimate, lo=r.lo, hi=r.hi, interval=_ROWS, note=r.reason, **more),
     ]
 
 
-def _over_rows(x: Array, y: Array) -> Array:
-    """r over rows in each replicate; a row that has no score in any of them goes."""
-    there = ~(np.isnan(x).all(axis=0) | np.isnan(y).all(axis=0))
-    return bootstrap.row_correlations(x[:, there], y[:, there])
+def _over_rows(points: tuple[Array, Array], drawn: tuple[Array, Array]) -> Array:
+    """r over the rows with both scores in each replicate."""
+    there = np.isfinite(points[0]) & np.isfinite(points[1])
+    x, y = (bootstrap.filled(of[:, there], point[there]) for of, point in zip(drawn, points, strict=True))
+    return bootstrap.row_correlations(x, y)
 
 
 # -- held out -------------------------------------------------------------------------------------------
@@ -215,10 +230,10 @@ def _held_out(
     lines = _correlations("held_out", x, y, (drawn[0], drawn[1]), ci_level)
     if len(gaps):
         more = {"unit": "points", "n": len(gaps), "n_of": "rows"}
-        lo, hi = bootstrap.ends(gaps_drawn.mean(axis=1), ci_level)
+        by_task = _resampled(bootstrap.filled(gaps_drawn, gaps).mean(axis=1), ci_level)
         # Resampling noise alone makes absolute differences larger than they are: they get no interval.
         lines.append(_line("held_out", "mean_absolute_difference", float(np.abs(gaps).mean()), **more))
-        lines.append(_line("held_out", "mean_difference", float(gaps.mean()), lo=lo, hi=hi, interval=_TASKS, **more))
+        lines.append(_line("held_out", "mean_difference", float(gaps.mean()), **by_task, **more))
     return table, lines
 
 
@@ -249,9 +264,10 @@ def _seeds(
     found = [pearson(*_both(scores[i], scores[j])) for i, j in pairs]
     for (i, j), test in zip(pairs, found, strict=True):
         name = f"pearson_r_{g.seeds[i]}_{g.seeds[j]}"
-        lo, hi = bootstrap.ends(_over_rows(drawn[i], drawn[j]), ci_level)
-        common = {"unit": "correlation", "n": test.n, "n_of": "rows", "note": test.reason}
-        lines.append(_line("seeds", name, test.estimate, lo=lo, hi=hi, interval=_TASKS, **common))
+        by_task = {"note": test.reason}
+        if test.estimate is not None:
+            by_task = _resampled(_over_rows((scores[i], scores[j]), (drawn[i], drawn[j])), ci_level)
+        lines.append(_line("seeds", name, test.estimate, **by_task, unit="correlation", n=test.n, n_of="rows"))
     defined = [(t.estimate, t.n) for t in found if t.estimate is not None]
     least = min(defined, default=(None, 0))
     why = None if defined else found[0].reason
@@ -279,9 +295,10 @@ def _same_verdict(g: Grid, resamples: int, rng: np.random.Generator, ci_level: f
         counts = bootstrap.draw_counts(tasks.stop - tasks.start, resamples, rng)
         top = top + counts @ same[:, tasks].sum(axis=0)
         bottom = bottom + counts @ several[:, tasks].sum(axis=0)
-    lo, hi = bootstrap.ends(100 * top / bottom, ci_level)
-    more = {"interval": _TASKS, "unit": "percent", "n": int(several.sum()), "n_of": "cells of a row and a task"}
-    return _line("same_verdict", "same_verdict_pct", float(value), lo=lo, hi=hi, **more)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_task = _resampled(100 * top / bottom, ci_level)
+    more = {"unit": "percent", "n": int(several.sum()), "n_of": "cells of a row and a task"}
+    return _line("same_verdict", "same_verdict_pct", float(value), **by_task, **more)
 
 
 # -- split half -----------------------------------------------------------------------------------------

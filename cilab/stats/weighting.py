@@ -16,10 +16,10 @@ from cilab.errors import TableError
 from cilab.stats import bootstrap
 from cilab.stats import row_task_model as model
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
-from cilab.stats.fill_in import check_fillable, fillable, percent_columns, trials_of
-from cilab.stats.grid import ROW, Grid, grid
+from cilab.stats.fill_in import check_fillable, fillable, interval_text, percent_columns, rank_text, trials_of
+from cilab.stats.grid import ROW, Grid, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b
-from cilab.stats.result import Result
+from cilab.stats.result import Result, number
 from cilab.stats.row_task_model import Trials, expit
 from cilab.stats.scores import check_level, shared_ranks
 
@@ -56,16 +56,19 @@ class WeightingResult(Result):
     title: ClassVar[str] = "Scores weighted for the gate"
 
     def display(self) -> pl.DataFrame:
-        """One line per row: rank and score, then rank and score by either correction."""
-        return self.table.select(
-            pl.col("rank").alias("Rank"),
-            pl.concat_str(ROW, separator=" · ", ignore_nulls=True).alias("Row"),
-            pl.col("score_pct").round(1).alias("Score (%)"),
-            pl.col("ipw_rank").alias("Rank, weighted"),
-            pl.col("ipw_pct").round(1).alias("Weighted (%)"),
-            pl.col("dr_rank").alias("Rank, doubly robust"),
-            pl.col("dr_pct").round(1).alias("Doubly robust (%)"),
-        ).with_columns(pl.col(pl.Float64).cast(pl.String))
+        """One line per row: rank and score, then score with its interval and rank by either correction."""
+        named = row_names(self.table.select(ROW).rows())
+        lines = []
+        for r in self.table.iter_rows(named=True):
+            line = {"Rank": rank_text(r["rank"]), "Row": named[r["model"], r["effort"], r["arm"]]}
+            line["Score (%)"] = number(r["score_pct"], missing="–")
+            for name, words in (("ipw", "Weighted"), ("dr", "Doubly robust")):
+                ends = interval_text(r[f"{name}_lo_pct"], r[f"{name}_hi_pct"])
+                score = number(r[f"{name}_pct"], missing="–")
+                line[f"{words} (%)"] = score if ends == "–" else f"{score} ({ends})"
+                line[f"Rank, {words.lower()}"] = rank_text(r[f"{name}_rank"])
+            lines.append(line)
+        return pl.DataFrame(lines)
 
     def notes(self) -> list[str]:
         """As in `Result`, and how much was clipped."""
@@ -119,11 +122,12 @@ def weighting(
     Collaborative-intelligence paper, appendix C.3; Robins, Rotnitzky and Zhao (1994).
     """
     bootstrap.check_resamples(resamples)
+    bootstrap.check_seed(seed)
     check_level(ci_level)
     if isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 <= clip < 1:
         raise TableError(f"clip is {clip!r}: give the least propensity used, a fraction such as {CLIP}")
     g = grid(study, **settings)
-    check_fillable(g)
+    check_fillable(g, "weighting")
     failed = fillable(g)
     propensity = propensities(g)
     outcome = expit(model.empirical_bayes(trials_of(g)).logits)
@@ -149,7 +153,8 @@ def weighting(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters={"clip": clip, "resamples": resamples, "seed": seed, "ci_level": ci_level},
-        caption=f"Percent; {100 * ci_level:g}% intervals, tasks resampled within dimension, both models held fixed.",
+        caption=f"Percent; in brackets {100 * ci_level:g}% intervals, tasks resampled within dimension, both models "
+        "held fixed.",
     )
 
 

@@ -30,6 +30,9 @@ _PLAIN = {
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "VARCHAR[]"),
     *("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"),
 }
+#: The tables that can be asked.
+_NAMES = (*RUN_TABLES, "models")
+_SHOW_TABLES = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.I)
 _NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _EXPLAIN = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain(?:\s+analyze)?\s*(?:\([^)]*\))?", re.DOTALL | re.I)
 
@@ -105,7 +108,9 @@ def answer(query: str, read: Callable[[str], Any]) -> pl.DataFrame:
         try:
             if not _is_read(db, query):
                 raise StoreError(_READS)
-            for name in (*RUN_TABLES, "models"):
+            if _SHOW_TABLES.fullmatch(query):  # DuckDB knows the tables that a query names, and this one names none
+                return pl.DataFrame({"name": _NAMES})
+            for name in _NAMES:
                 if name in words:
                     found = read(name)
                     if isinstance(found, Source | list):
@@ -167,7 +172,7 @@ def _reason(e: Exception) -> str:
     """DuckDB's first line, with its hint where the second line is one."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip()] or [type(e).__name__]
     if missing := _NO_TABLE.search(lines[0]):  # DuckDB knows the tables that were named rightly only
-        return f"there is no table {missing[1]!r}.{nearest(missing[1].lower(), (*RUN_TABLES, 'models'))}"
+        return f"there is no table {missing[1]!r}.{nearest(missing[1].lower(), _NAMES)} Tables: {', '.join(_NAMES)}"
     hints = [line for line in lines[1:2] if line.startswith(("Did you mean", "Candidate bindings"))]
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join([lines[0], *hints])[:300])
 

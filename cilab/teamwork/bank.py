@@ -182,11 +182,48 @@ def find(wanted: Iterable[str], home: Path = HOME) -> list[Task]:
     return tasks
 
 
+def beside(wanted: Iterable[str], folder: Path) -> list[str]:
+    """`wanted` with relative folders made absolute: as they lie from `folder`, else from the working folder.
+
+    Raises
+    ------
+    TaskError
+        A folder is in neither; the places that were looked in are named.
+    """
+    return [_placed(entry, folder.resolve()) for entry in wanted]
+
+
+def _placed(entry: str, folder: Path) -> str:
+    path = _expanded(entry)
+    if path.is_absolute():
+        return entry
+    places = list(dict.fromkeys((folder, Path.cwd())))
+    if is_path := _is_path(entry):
+        hits = [place / path for place in places if (place / path).is_dir()]
+    else:  # a name, of a folder or of ours
+        hits = [] if entry in ("", *DIMENSIONS) else [p for place in places if any(folders(p := place / path))]
+    if is_path and not hits:
+        raise TaskError(f"tasks: there is no folder {entry} in {', nor in '.join(map(str, places))}.")
+    return str(hits[0]) if hits else entry
+
+
+def _is_path(entry: str) -> bool:
+    return "/" in entry or "\\" in entry or entry.startswith(".")
+
+
+def _expanded(entry: str) -> Path:
+    try:
+        return Path(entry).expanduser()
+    except RuntimeError:  # ~name, and there is no such user
+        return Path(entry)
+
+
 def _meant(entry: str, own: Mapping[str, Path]) -> list[Path]:
-    if "/" in entry or "\\" in entry or entry.startswith(".") or Path(entry).is_dir():
-        root = Path(entry).expanduser()
+    if _is_path(entry) or (entry and Path(entry).is_dir()):
+        root = _expanded(entry)
         if not root.is_dir():
-            raise TaskError(f"tasks: there is no folder {entry}.")
+            at = "" if root.is_absolute() else f" in {Path.cwd()}"
+            raise TaskError(f"tasks: there is no folder {entry}{at}.")
         if paths := list(folders(root)):
             return paths
         raise TaskError(f"tasks: {entry} has no task.yaml in it.")

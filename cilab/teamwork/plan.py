@@ -10,13 +10,14 @@ one before it, and the team versions for the last).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from cilab.collect.spec import Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
 from cilab.teamwork import texts
-from cilab.teamwork.bank import Task, find
+from cilab.teamwork.bank import Task, beside, find
 from cilab.teamwork.judges import RATERS
 from cilab.teamwork.task import TEAM, TaskError, Version, dimension_norm
 from cilab.teamwork.tools import forms, schemas
@@ -107,6 +108,10 @@ class TeamworkBlock(Strict):
     def with_code(self, versions: Mapping[str, str]) -> TeamworkBlock:
         """The block with the versions of the user's own agents, those given in the block kept."""
         return self.model_copy(update={"code": {**versions, **self.code}})
+
+    def beside(self, folder: Path) -> TeamworkBlock:
+        """The block with relative folders of tasks as they lie from `folder` (the study file's), else from here."""
+        return self.model_copy(update={"tasks": beside(self.tasks, folder)})
 
     def scaled(self, factor: float) -> TeamworkBlock:
         """The block with its number of tasks times `factor`: evenly from each dimension, at least one."""

@@ -382,13 +382,17 @@ class Turn(Strict):
 
 
 class Exemplar(Strict):
-    """A worked run of the model under test. `expect`: pass, fail, or the stage of failure."""
+    """A worked run of the model under test. `expect`: pass, fail, or the stage of failure.
+
+    `refused: true` says that a tool refuses one of its calls, and that this is what it shows.
+    """
 
     name: Id
     version: Version = "test"
     expect: Literal["pass", "fail", "missed", "gave_in", "stopped_short"]
     kind: Literal["plain", "paraphrase", "adversarial"] = "plain"
     score: float | None = None
+    refused: bool = False
     turns: list[Turn] = []
 
 
@@ -739,7 +743,7 @@ def _exemplars(t: TaskFile) -> None:
     if double := {n for n in names if names.count(n) > 1}:
         raise ValueError(f"exemplars: two are called {sorted(double)[0]!r}")
     modes = dimension_modes(t.dimension)
-    tools = {*t.tools, *GIVEN_TOOLS, *(a.name for a in t.actions)}
+    tools = {*t.tools, *_given_tools(t), *(a.name for a in t.actions)}
     for e in t.exemplars:
         if e.expect in STAGES and e.expect not in modes:
             raise ValueError(f"exemplars.{e.name}.expect: {e.expect} cannot happen in {t.dimension}")
@@ -749,14 +753,45 @@ def _exemplars(t: TaskFile) -> None:
                     _known(f"exemplars.{e.name}.turns[{i}].label", label, list(t.label_list))
             for call in turn.calls:
                 _known(f"exemplars.{e.name}.turns[{i}].calls", next(iter(call)), sorted(tools))
-    have = {(e.version, e.expect, e.kind) for e in t.exemplars}
+    have = [(e.version, e.expect, e.kind) for e in t.exemplars]
     wanted = [("alone", "pass", "plain"), ("baseline", "pass", "plain"), ("test", "pass", "plain")]
     wanted += [("test", "pass", "paraphrase"), *(("test", stage, "plain") for stage in modes)]
     for want in wanted:
         if want not in have:
-            raise ValueError(f"exemplars: needs one with version {want[0]}, expect {want[1]}, kind {want[2]}")
+            named = f"version {want[0]}, expect {want[1]}, kind {want[2]}"
+            raise ValueError(f"exemplars: needs one with {named}{_nearest_exemplar(t, want, wanted)}")
     if not any(e.version == "test" and e.kind == "adversarial" and e.expect != "pass" for e in t.exemplars):
-        raise ValueError("exemplars: needs an adversarial one in the test: the right words, the state left wrong")
+        near = _nearest_exemplar(t, ("test", "fail", "adversarial"), wanted)
+        raise ValueError(
+            "exemplars: needs one with version test, kind adversarial and an expect other than pass (the right words, "
+            f"the state left wrong){near}"
+        )
+
+
+def _given_tools(t: TaskFile) -> list[str]:
+    """The tools that the task has without naming them in `tools`."""
+    has = {
+        "submit": t.submit is not None or t.deal is not None,
+        "propose_split": t.deal is not None,
+        "accept_offer": t.deal is not None,
+        "show_diff": t.inherited is not None,
+    }
+    return [name for name in GIVEN_TOOLS if has[name]]
+
+
+def _nearest_exemplar(t: TaskFile, want: tuple[str, str, str], wanted: Sequence[tuple[str, str, str]]) -> str:
+    """'; the nearest is ...' with what is other in it; one that passes as `want` does, and is not `wanted` itself."""
+
+    def others(e: Exemplar) -> list[str]:
+        pairs = zip(("version", "expect", "kind"), want, strict=True)
+        return [f"{key} {getattr(e, key)}" for key, value in pairs if getattr(e, key) != value]
+
+    def distance(e: Exemplar) -> tuple[int, bool, bool]:
+        turned = (e.expect == "pass") != (want[1] == "pass")
+        return len(others(e)), turned, (e.version, e.expect, e.kind) in wanted
+
+    near = min(t.exemplars, key=distance, default=None)
+    return f"; the nearest is {near.name!r}, with {', '.join(others(near))}" if near and len(others(near)) < 3 else ""
 
 
 def _inherited(t: TaskFile) -> None:

@@ -304,3 +304,29 @@ def test_a_gate_that_is_opened_later_plays_what_it_had_kept_out(tmp_path):
     rows = store.open_study(tmp_path).runs.collect()
     assert dict(rows.select("version", "status").iter_rows()) == {"alone": "ok", "test": "ok"}
     assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_stop_whose_calls_in_flight_finish_the_plan_is_the_end_and_no_interruption(tmp_path, n):
+    engine = None
+
+    def last(messages):
+        if len(messages) == 7:  # the last call of its rollout, in flight when the stop comes
+            engine.stop()
+        return "fine"
+
+    model = Scripted(last)
+    engine = Engine(tmp_path, study="s", resolve=lambda name: model, concurrency=1)
+    summary = asyncio.run(engine.run(lambda: [rollout_job(spec(i), play) for i in range(n)]))
+    assert summary.missing == n - 1
+    assert (summary.stopped, summary.exit_code) == ((None, 0) if n == 1 else ("interrupted", 130))
+
+
+def test_the_totals_by_status_count_earlier_sessions_and_add_up_to_what_is_finished(tmp_path):
+    refusing = Scripted(lambda m: Refusal("no") if m[0]["content"] in ("t0", "t3") else "fine")
+    run(tmp_path, refusing, [spec(i) for i in range(3)])
+    p = run(tmp_path, refusing, [spec(i) for i in range(2, 5)]).progress
+    assert (p.by_status, p.done, p.stored) == ({"ok": 2, "refused": 1, "gated_out": 0}, 3, 1)
+    p = run(tmp_path, refusing, [spec(i) for i in range(5)]).progress
+    assert (p.by_status, p.done, p.ok, p.refused) == ({"ok": 3, "refused": 2, "gated_out": 0}, 5, 0, 0)
+    assert p.usd == p.usd_before > 0

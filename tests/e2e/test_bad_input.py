@@ -301,7 +301,7 @@ def test_a_key_that_the_provider_refuses_stops_the_provider_and_not_the_study(sh
         asked = len(server.requests())
     assert ended.code == 1
     assert "Traceback" not in ended.err
-    assert f"{ROLLOUTS // 2} not finished; run the same command again" in ended.err
+    assert f"{ROLLOUTS // 2} not finished; set the right key, then run the same command again: only these" in ended.err
     assert 1 <= asked <= 2
     by = dict(rows(shell.folder / "out", "runs").group_by("model", "status").len().select("model", "len").iter_rows())
     assert by == {"sim/strong": 4, "locked": 4}

@@ -110,6 +110,24 @@ def test_report_lists_and_renders(played, root):
     assert [line for line in nothing.lines if line.startswith("not computed: ")], nothing.err
 
 
+def test_a_sample_says_on_stderr_what_it_could_not_give(played):
+    few = played.run("sample", "out", "--what", "messages", "-n", "40", "--out", "few")
+    assert (few.code, len(few.out.split())) == (0, 2)
+    assert [line for line in few.lines if line.startswith("40 messages asked, ")], few.err
+    modes = played.run("sample", "out", "--what", "runs", "-n", "40", "--out", "modes")
+    assert modes.lines and all("of 40 runs, there are no more" in line for line in modes.lines)
+    enough = played.run("sample", "out", "--what", "messages", "-n", "1", "--out", "enough")
+    assert (enough.code, enough.err) == (0, "")
+
+
+def test_what_show_cuts_names_the_option_that_shows_it(played):
+    sql = "select run_id from runs where version = 'pair' limit 1"
+    run_id = played.run("query", sql, "--data", "out", "--format", "json").json[0]["run_id"]
+    short, full = (played.run("show", run_id, "--data", "out", *more).out for more in ((), ("--full",)))
+    assert "more characters; --full shows all]" in short and "more characters" not in full
+    assert len(full) > len(short) and "--full" in played.run("show", "--help").out
+
+
 def test_doctor_names_what_it_looked_at_and_no_key(shell):
     key = "sk-test-0123456789abcdefPLANTED"
     ended = shell.run("doctor", env={"OPENAI_API_KEY": key})

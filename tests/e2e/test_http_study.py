@@ -213,7 +213,8 @@ def test_each_fault_ends_in_its_status_with_its_requests_and_only_errors_are_pla
     failed = sum(status == "error" for _, status, *_ in SOLO.values()) + LOCKED
     told = first.json
     assert (first.code, told["missing"], sum(told["errors"].values()), told["refused"]) == (1, failed, failed, 3)
-    assert f"{failed} not finished; run the same command again" in first.err
+    how = "set the right key and mend what is named above, then run the same command again: only these are played"
+    assert f"{failed} not finished; {how}" in first.err
     assert "Traceback" not in first.err
     for key in (KEY, GROQ_KEY):
         without(key, folder, first.out, first.err)

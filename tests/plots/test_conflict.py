@@ -74,7 +74,7 @@ def test_the_figure_has_four_panels_marked_and_without_overlap() -> None:
     assert [ax.get_title(loc="left")[4:] for ax in fig.axes] == [
         "Correlation of dimensions",
         "How conflicts end",
-        "Asks about the teammate's needs",
+        "Asks about needs",
         "Gives in",
     ]
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == ["SIMULATED AGENTS"]

@@ -94,3 +94,9 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         result("noticed").plot(panel="models")
     with pytest.raises(style.FigureError, match="draws a Leaderboard, not Pareto"):
         result("noticed").plot(scores=result("pareto"))
+
+
+def test_the_dotted_line_of_all_failed_runs_is_explained() -> None:
+    fig = plots.noticed(result("noticed"))
+    assert [line for line in fig.axes[0].lines if line.get_gid() == "all"]
+    assert "Dotted: all failed runs." in fig._supxlabel.get_text().replace("\n", " ")

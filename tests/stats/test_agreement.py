@@ -491,9 +491,18 @@ def test_judges_are_compared_overall_and_by_dimension() -> None:
     assert pair[0]["kappa"] == pytest.approx((0.75 - 5 / 16) / (1 - 5 / 16))
     assert pair[2]["kappa"] is None and "one category" in pair[2]["reason"]
     assert [r["share_of_differences"] for r in pair] == [None, 1.0, 0.0]
-    assert result.n_left_out == {"answers that were no label": 1}
-    assert result.n_used == len(BY_HAND) - 1
+    # The final label of r1:3, which no person saw, and both labels of r2:2, of which the referee's is none.
+    assert result.n_left_out == {"answers that were no label": 1, "without another label to compare with": 3}
+    assert result.n_used == len(BY_HAND) - 4
+    assert set(result.display()["Group"]) == {"all", "handling conflict", "taking over"}
     assert result.provenance.simulated and "SIMULATED" in repr(result)
+
+
+def test_labels_of_one_judge_alone_are_compared_with_nothing_and_not_counted_as_used() -> None:
+    result = agree.agreement(study(BY_HAND), by=None, raters=["referee"], resamples=50)
+    # Five labels of second, one of third and three of people against five final ones; the referee's four are not used.
+    assert result.n_used == 5 + 1 + 3 + 5
+    assert result.n_left_out == {"answers that were no label": 1, "without another label to compare with": 4}
 
 
 def test_people_are_compared_with_the_final_label() -> None:
@@ -543,7 +552,7 @@ def test_leniency_of_a_study_counts_the_messages_of_its_judges_family() -> None:
     assert result.table.row(1)[3:] == pytest.approx((0.0, 0.0, 100 * (1 - 0.025 ** (1 / 6))))  # Clopper and Pearson
     assert result.found.test.p == pytest.approx(2 / math.comb(12, 6))
     assert (result.n_used, result.n_left_out) == (12, {})
-    assert "p = 0.002" in repr(result) and "power" in repr(result)
+    assert "p = 0.002" in repr(result) and "power" in repr(result) and "Used 12 messages." in repr(result)
 
 
 @pytest.mark.parametrize(
@@ -555,7 +564,13 @@ def test_leniency_of_a_study_counts_the_messages_of_its_judges_family() -> None:
         (lambda: agree.agreement(study(BY_HAND), resample="task"), "message, run"),
         (lambda: agree.agreement(study([])), "labels: none in this study"),
         (lambda: agree.agreement(study(BY_HAND + BY_HAND[:1])), "labelled message 1 of run r1 more than once"),
-        (lambda: agree.agreement(study(BY_HAND), versions=["alone"]), "none left to compare"),
+        (lambda: agree.agreement(study(BY_HAND), versions=["alone"]), "none left to compare; left out: 19 of another"),
+        (
+            lambda: agree.agreement(study(BY_HAND), versions=["tst"]),
+            "no version 'tst' in these runs. Did you mean test",
+        ),
+        (lambda: agree.agreement(study(BY_HAND), versions="test"), "versions is a text"),
+        (lambda: agree.agreement(study(BY_HAND), seed=-1), "seed is -1: give a whole number"),
         (lambda: agree.agreement(study(judged("r1", 1, final="a"))), "fewer than two"),
         (lambda: agree.agreement(pl.DataFrame()), "needs an opened study"),
         (lambda: agree.leniency(study(BY_HAND), judges=["gemini"], own_family="f"), "no label of rater 'gemini'"),

@@ -23,7 +23,7 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@given(n=st.integers(1, 600), resamples=st.integers(1, 50), seed=st.integers(0, 99))
+@given(n=st.integers(0, 600), resamples=st.integers(1, 50), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_every_resample_draws_as_many_tasks_as_there_are(n: int, resamples: int, seed: int) -> None:
     counts = bootstrap.draw_counts(n, resamples, rng(seed))
@@ -200,6 +200,42 @@ def test_correlations_over_rows_agree_with_numpy_and_are_undefined_for_constants
 def test_a_number_of_resamples_that_gives_no_interval_is_refused(resamples) -> None:
     with pytest.raises(TableError, match="give a whole number of at least 20"):
         bootstrap.check_resamples(resamples)
+
+
+# -- empty replicates -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True, None])
+def test_a_seed_that_numpy_does_not_take_is_refused_in_one_line(seed) -> None:
+    with pytest.raises(TableError, match=f"seed is {seed!r}: give a whole number of at least 0"):
+        bootstrap.check_seed(seed)
+
+
+def test_more_than_5_percent_of_empty_replicates_give_no_interval_but_a_reason() -> None:
+    draws = rng().normal(size=1000)
+    draws[:50] = np.nan
+    found = bootstrap.interval(draws)
+    assert (found.lo, found.hi) == bootstrap.ends(draws) and (found.n_empty, found.reason) == (50, None)
+    draws[50] = np.nan
+    assert bootstrap.interval(draws) == (None, None, 51, "undefined in 5% of the resamples: no interval")
+
+
+def test_a_weak_row_that_is_often_undefined_neither_moves_nor_narrows_the_mean_over_rows() -> None:
+    points = np.array([0.6, 0.5, 0.4, 0.3, -0.5])
+    moved = rng().normal(0, 0.05, (20_000, 1)) + rng(1).normal(0, 0.05, (20_000, 5))
+    whole = points + moved
+    holes = np.where((rng(2).random(20_000) < 0.4)[:, None] & (np.arange(5) == 4), np.nan, whole)
+    truth = bootstrap.ends(whole.mean(axis=1))
+    assert bootstrap.ends(bootstrap.filled(holes, points).mean(axis=1)) == pytest.approx(truth, abs=0.005)
+    # The mean over the rows that are left would be that of other rows.
+    assert bootstrap.ends(np.nanmean(holes, axis=1))[1] > truth[1] + 0.1
+
+
+def test_rows_are_filled_in_by_hand_and_a_resample_of_few_rows_stays_empty() -> None:
+    nan = math.nan
+    got = bootstrap.filled(np.array([[1.0, 3.0, nan], [nan, nan, 4.0], [1.0, 1.0, 1.0]]), np.array([0.0, 1.0, 2.0]))
+    # The first two rows moved by 1 and 2.
+    np.testing.assert_array_equal(got, [[1.0, 3.0, 3.5], [nan, nan, nan], [1.0, 1.0, 1.0]])
 
 
 # -- coverage ---------------------------------------------------------------------------------------------

@@ -384,14 +384,5 @@ def test_levels_reference_and_types_of_a_design() -> None:
         cl.design(pl.DataFrame({"d": [1.0, float("inf")]}), ["d"])
 
 
-@pytest.mark.parametrize(
-    ("resamples", "seed", "words"),
-    [(1, 0, "resamples is 1"), (100.0, 0, "resamples is 100.0"), (True, 0, "resamples"), (100, -1, "seed is -1")],
-)
-def test_a_number_of_resamples_or_a_seed_that_is_none_is_refused(resamples, seed, words) -> None:
-    with pytest.raises(TableError, match=words):
-        cl.check_draws(resamples, seed)
-
-
 def test_significance_marks_are_those_of_table_3() -> None:
     assert [cl.mark(p) for p in (0.009, 0.01, 0.049, 0.05, 0.099, 0.1, None)] == ["**", "*", "*", "†", "†", "", ""]

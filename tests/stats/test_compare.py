@@ -282,3 +282,66 @@ def test_rows_without_a_common_task_and_unknown_tasks_are_refused() -> None:
         compare(datasets.published_round(), "Kimi K3", "GLM-5.3")
     with pytest.raises(TableError, match="tasks is 'all', not one of both, own"):
         compare(data, "a", "b", tasks="all")
+
+
+def test_the_words_of_a_comparison_do_not_speak_of_a_gate_that_is_off() -> None:
+    data = many(1)
+    assert "that both solve alone" in compare(data, "m0", "m1", resamples=50).caption
+    assert "alone" not in compare(data, "m0", "m1", gate="off", resamples=50).caption
+    assert "alone" not in compare(data, "m0", "m1", tasks="own", gate="off", resamples=50).caption
+
+
+def scarce() -> pl.DataFrame:
+    """Rows a, b and c on twelve tasks of d; of e's ten, c solves one alone, which 35 % of the resamples do not hold."""
+    rng = np.random.default_rng(4)
+    values = {f"{d}:{t}": rng.choice([0.0, 1.0], 2).tolist() for d in "de" for t in range(10)}
+    best = {t: [1.0, 1.0] for t in values}
+    own = {t: [0.0, 0.0] for t in values if t[0] == "d" or t == "e:0"}
+    data = runs({row("a"): best, row("b"): values, row("c"): own})
+    key = ["run_id", "model", "effort", "arm", "task_id", "version", "seed", "dimension", "status", "score"]
+    missed = [(f"c|{t}", "c", None, None, t, "alone", 0, "e", "ok", 0.0) for t in values if t[0] == "e" and t != "e:0"]
+    return data.vstack(pl.DataFrame(missed, schema=data.select(key).schema, orient="row"))
+
+
+def test_a_row_that_many_resamples_leave_empty_has_no_interval_and_takes_none_from_the_others() -> None:
+    result = differences(scarce(), resamples=1000)
+    first, second = result.table.iter_rows(named=True)
+    assert (first["higher"], first["n_empty_resamples"]) == ("a", 0) and first["lo_points"] is not None
+    assert second["n_empty_resamples"] == pytest.approx(349, abs=60)
+    assert second["lo_points"] is None and second["p_higher"] is None
+    assert result.ranks["stability_pct"].is_null().to_list() == [False, False, True]
+    assert any("No interval for 1 pair:" in note for note in result.notes())
+    table = compare(scarce(), "a", "c", tasks="own", resamples=1000)
+    found = {r["dimension"]: (r["lo_points"] is None, r["p"] is None) for r in table.table.iter_rows(named=True)}
+    assert found == {"overall": (True, True), "d": (False, False), "e": (True, True)}
+    assert any("No interval for 2 lines:" in note for note in table.notes())
+
+
+def test_the_caption_speaks_of_paired_resamples_only_where_rows_are_paired(neighbours) -> None:
+    assert "paired" not in neighbours[1].caption and "bounds" in neighbours[1].caption
+    assert "paired resamples" in differences(many(1), resamples=50).caption
+
+
+@pytest.mark.parametrize(
+    "call", [lambda s: differences(many(1), seed=s), lambda s: compare(many(1), "m0", "m1", seed=s)]
+)
+def test_a_seed_that_is_no_whole_number_is_refused(call) -> None:
+    with pytest.raises(TableError, match=r"seed is 1\.5: give a whole number"):
+        call(1.5)
+
+
+def test_a_dimension_of_one_task_leaves_no_overall_interval_and_says_so() -> None:
+    one = {"a:1": [1.0], "b:1": [1.0], "b:2": [0.0], "b:3": [1.0]}
+    other = {"a:1": [0.0], "b:1": [0.0], "b:2": [0.0], "b:3": [1.0]}
+    data = runs({row("m"): one, row("n"): other})
+    result = compare(data, "m", "n", resamples=50)
+    first, alone, three = result.table.iter_rows(named=True)
+    assert (first["diff_points"], first["lo_points"], first["p"]) == (pytest.approx(100 * (1 + 1 / 3) / 2), None, None)
+    assert alone["lo_points"] is None and three["lo_points"] is not None
+    assert any("one task to compare" in note for note in result.notes())
+
+
+@pytest.mark.parametrize("written", ["m:high", "m \N{MIDDLE DOT} high", ("m", "high")])
+def test_a_row_is_named_by_model_and_effort(written) -> None:
+    data = runs({row("m"): {"a": [1.0, 1.0]}, row("m", "high"): {"a": [0.0, 1.0]}, row("n"): {"a": [1.0, 0.0]}})
+    assert compare(data, written, "n", resamples=50).a == "m \N{MIDDLE DOT} high"

@@ -94,6 +94,10 @@ def test_asking_is_read_off_the_labels_and_an_unknown_label_is_named() -> None:
     assert dict(table.select("model", "asks_pct").iter_rows()) == {"a": 25, "b": 0}
     with pytest.raises(TableError, match=r"has ask_needs\. Did you mean asks_needs"):
         conflict(hand_made(), labels=labels, asks_labels=("ask_needs",))
+    with pytest.raises(TableError, match=r"asks_labels is a text; give a list of labels, such as \['asks_needs'\]"):
+        conflict(hand_made(), labels=labels, asks_labels="asks_needs")
+    with pytest.raises(TableError, match="asks_labels is 3; give a list of labels"):
+        conflict(hand_made(), labels=labels, asks_labels=3)
 
 
 def test_the_three_endings_add_up_and_the_scores_are_those_of_the_leaderboard(release, endings) -> None:
@@ -211,4 +215,4 @@ def test_scores_that_are_only_passes_do_not_say_who_gave_in() -> None:
     assert "Gave in" not in result.display().columns
     pooled = result.groups.filter(pl.col("quantity") == "gave_in")
     assert set(pooled["n_of"]) == {0} and pooled["share_pct"].null_count() == pooled.height
-    assert result.correlations.filter(pl.col("quantity") == "gave_in")["undefined"].to_list() == ["fewer than 2 rows"]
+    assert result.correlations.filter(pl.col("quantity") == "gave_in")["undefined"].to_list() == ["fewer than 3 rows"]

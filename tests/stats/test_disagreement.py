@@ -154,7 +154,7 @@ def test_marks_follow_the_p_values_and_reference_levels_are_named() -> None:
     assert homogeneous["mark"] == "**"
     assert dict(whole().reference) == MEDIUM | {"follower_family": "anthropic"}
     text = repr(whole())
-    assert "Reference levels: starter_tier medium, follower_tier medium, starter_family anthropic" in text
+    assert "Reference levels: starter tier medium, follower tier medium, starter family anthropic" in text
     assert "0.66**" in text
     assert "no p-value can be below 0.002" in text
 
@@ -286,6 +286,8 @@ def test_a_coefficient_that_many_replicates_do_not_determine_has_no_interval_and
         ({}, {"reference": {"age": "old"}}, "reference: 'age' is no predictor"),
         ({}, {"estimator": "ml"}, "estimator is 'ml', not one of maximum_likelihood, firth"),
         ({}, {"resamples": None}, "resamples is None"),
+        ({}, {"resamples": 2}, "resamples is 2: give a whole number of at least 20"),
+        ({}, {"seed": -1}, "seed is -1"),
         ({}, {"outcome": 3}, "outcome is 3: give the name of a column"),
     ],
 )
@@ -482,12 +484,13 @@ def test_one_annotator_or_other_clusters_may_be_asked_for() -> None:
 
 def test_the_printed_table_has_the_shape_of_table_3() -> None:
     shown = found().display()
-    assert shown.columns == ["Predictor", "total", "factual", "nonfactual"]
+    assert shown.columns == ["Predictor", "Total", "Factual", "Non-factual"]
+    assert "same family" in shown["Predictor"].to_list() and not shown["Predictor"].str.contains("_").any()
     assert shown["Predictor"][0] == "intercept" and shown["Predictor"][-1] == "Rollouts"
-    assert shown["total"][-1] == "2,628"
+    assert shown["Total"][-1] == "2,628"
     text = repr(found())
     assert "[SIMULATED AGENTS]" in text
-    assert "starter_family sim-family-A" in text
+    assert "starter family sim-family-A" in text
     assert "22 without disagreements annotated by sim:annotator2" in text
     assert "among rollouts with a disagreement" in text
 
@@ -516,7 +519,7 @@ def test_an_outcome_that_never_happens_has_no_model_and_says_why() -> None:
     result = disagreement(study, resamples=50)
     assert "nonfactual" in result.failed
     assert "nonfactual is 0 in every row" in result.failed["nonfactual"]
-    assert "No model of nonfactual" in repr(result)
+    assert "No model of non-factual" in repr(result)
     never = disagreement(small_study({"a": (0, 0)}), resamples=50)
     assert "total is 0 in every row" in never.failed["total"]
     assert never.failed["factual"] == "no rollout has a disagreement"

@@ -314,3 +314,59 @@ def test_the_best_of_the_simulated_release_rises_to_the_top_row(simulated) -> No
     assert result.table["best_so_far_pct"][-1] == pytest.approx(top)
     assert result.table["best_so_far_pct"].is_sorted()
     assert result.table["sets_best"].sum() >= 5  # CI160: 6 in the paper
+
+
+def test_release_reads_dates_and_weights_as_tables_write_them_and_refuses_what_is_no_frame(simulated) -> None:
+    names = simulated.models.select("model").collect()["model"].sort()[:3].to_list()
+    dates = [date(2025, 3, 4), date(2026, 1, 2), None]
+    plain = pl.DataFrame({"model": names, "released": dates, "open_weights": [True, False, None]})
+    expected = release(simulated, models=plain).table
+    text = plain.with_columns(released=pl.Series(["2025-03-04", " 2026-01-02", ""]))
+    for weights in (["yes", "No", ""], ["true", "FALSE", None], [1, 0, None], [1.0, 0.0, float("nan")]):
+        found = release(simulated, models=text.with_columns(open_weights=pl.Series(weights, strict=False))).table
+        assert_frame_equal(found, expected)
+    for bad, words in [
+        (["sim:F1"], "models must be a polars or pandas DataFrame with model and released .*, not list"),
+        (plain.with_columns(released=pl.lit("spring 2026")), "released holds something other than dates such as"),
+        (plain.with_columns(released=2026), "released holds Int32, not dates"),
+        (plain.with_columns(open_weights=pl.lit("maybe")), "open_weights is 'maybe'; give true or false"),
+        (plain.with_columns(open_weights=0.5), "open_weights is '0.5'"),
+        (plain.rename({"released": "release"}), "missing column released. Did you mean release"),
+    ]:
+        with pytest.raises(TableError, match=words):
+            release(simulated, models=bad)
+
+
+def test_two_models_have_no_correlation_and_the_figure_prints_none(simulated) -> None:
+    measures = simulated.truth["capability"]
+    runs = simulated.runs.collect()
+    two = runs.filter(pl.col("model").is_in(measures["model"].sort()[:2].to_list()))
+    result = capability(two, measures, columns=["lmarena"], resamples=50)
+    assert result.table["r"].null_count() == result.table["lo"].null_count() == result.table.height
+    assert set(result.table["undefined"]) == {"fewer than 3 rows"} and "No r: fewer than 3 rows." in result.notes()
+    assert result.fits["r_squared"].to_list() == [None] and result.residuals["fitted_pct"].null_count() == 2
+    drawn = result.plot()
+    words = [text.get_text() for ax in drawn.axes for text in ax.texts]
+    assert not any(word.startswith("r =") for word in words) and not [
+        line for ax in drawn.axes for line in ax.lines if line.get_gid() == "fit" and len(line.get_xdata())
+    ]
+    three = runs.filter(pl.col("model").is_in(measures["model"].sort()[:3].to_list()))
+    assert capability(three, measures, columns=["lmarena"], resamples=50).table["r"].null_count() == 0
+
+
+def test_without_the_gate_captions_do_not_speak_of_tasks_solved_alone(simulated) -> None:
+    for statistic in (effort, loss):
+        assert "solved alone" in statistic(simulated, resamples=20).caption
+        assert "alone" not in statistic(simulated, resamples=20, gate="off").caption
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5, True])
+@pytest.mark.parametrize("statistic", [effort, pareto, loss])
+def test_a_seed_that_is_none_is_refused_in_one_line(simulated, statistic, seed) -> None:
+    with pytest.raises(TableError, match=r"seed is .*: give a whole number of at least 0"):
+        statistic(simulated, seed=seed)
+
+
+def test_columns_given_as_a_text_are_refused(simulated) -> None:
+    with pytest.raises(TableError, match=r"columns is a text; give a list of columns, such as \['lmarena'\]"):
+        capability(simulated, simulated.truth["capability"], columns="lmarena")

@@ -150,6 +150,10 @@ def test_flags_on_label_definitions_can_be_replaced() -> None:
         noticed(runs, labels=labels, noticed_labels={"taking_ovr": ["objects"]})
     with pytest.raises(TableError, match="give a list of labels"):
         noticed(runs, labels=labels, noticed_labels={"taking_over": "objects"})
+    with pytest.raises(TableError, match=r"no message of taking_over has the label 'objcts'\. Did you mean objects"):
+        noticed(runs, labels=labels, noticed_labels={"taking_over": ["objects", "objcts"]})
+    with pytest.raises(TableError, match=r"noticed_labels is \['objects'\]: give"):
+        failures(runs, labels=labels, noticed_labels=["objects"])
 
 
 def test_a_row_at_high_effort_does_not_enter_and_is_counted() -> None:
@@ -353,3 +357,25 @@ def test_with_no_failure_at_all_shares_are_null_and_nothing_breaks() -> None:
     result = failures(passed, labels=labels, resamples=50)
     assert result.n_used == 0 and result.table["share_pct"].null_count() == result.table.height
     assert noticed(passed, labels=labels, resamples=50).table["n_failed"].sum() == 0
+
+
+@pytest.mark.parametrize("rules", ["x", 3, None, ["x"]])
+def test_what_is_no_rule_is_refused_in_words(rules) -> None:
+    runs, labels = hand_made()
+    with pytest.raises(TableError, match=r"rules.* FailureRule"):
+        failures(runs, labels=labels, rules=rules)
+
+
+def test_a_correlation_with_many_empty_resamples_has_no_interval_over_tasks_and_says_so(release) -> None:
+    table = noticed(release, resamples=200).correlations
+    few = pl.col("n_empty_resamples") <= 10
+    assert 0 < table.filter(few).height < table.height
+    assert table.filter(few)["lo"].null_count() == 0 and table.filter(few)["undefined"].null_count() == few_rows(table)
+    many = table.filter(~few)
+    assert many["lo"].null_count() == many["hi"].null_count() == many.height
+    assert many["undefined"].str.contains("% of the resamples: no interval").all() and many["r"].null_count() == 0
+
+
+def few_rows(table: pl.DataFrame) -> int:
+    """Correlations with at most 5 % of 200 resamples empty."""
+    return table.filter(pl.col("n_empty_resamples") <= 10).height

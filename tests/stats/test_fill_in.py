@@ -14,6 +14,7 @@ from cilab.stats import row_task_model as model
 from cilab.stats.fill_in import adjusted_points, fill_in, fillable, hide_and_predict, trials_of
 from cilab.stats.grid import grid
 from cilab.stats.row_task_model import Trials, Widths, expit
+from cilab.stats.scores import leaderboard
 
 
 def runs(passes: np.ndarray, solved: np.ndarray, *, dimensions: int = 2, seeds: int = 3) -> pl.DataFrame:
@@ -376,3 +377,12 @@ def test_the_printed_table_says_that_agents_are_simulated(released) -> None:
     text = repr(result)
     assert "SIMULATED" in text and "Held-out log loss" in text
     assert "simulated agents" in result._repr_html_()
+
+
+def test_the_printed_table_has_the_leaderboards_names_real_minus_signs_and_no_negative_zero(released) -> None:
+    study, result = released
+    shown = result.display()
+    assert sorted(shown["Row"]) == sorted(leaderboard(study, resamples=20).display()["Row"])
+    changes = shown["Change"].to_list()
+    assert any(change.startswith("−") for change in changes)
+    assert not any("-" in change or change == "−0.0" for change in changes)

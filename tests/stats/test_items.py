@@ -150,3 +150,58 @@ def test_the_simulated_release_has_the_items_and_sources_of_the_paper() -> None:
     assert kinds.value("benchmark_harder_points") == pytest.approx(10.4, abs=5)
     assert kinds.table["source_family"].to_list()[:2] == ["negotiations", "team_decisions"]
     assert kinds.table["source_family"].to_list()[-1] == "accident_reports"
+
+
+def test_without_the_gate_the_caption_does_not_speak_of_it() -> None:
+    data = runs(np.random.default_rng(2).integers(0, 4, (9, 8)) / 3)
+    assert "solve alone" in items(data).caption
+    assert "alone" not in items(data, gate="off").caption
+
+
+def scarce(n: int) -> SimpleNamespace:
+    """Eight rows on 2 x `n` tasks of both kinds; the last one solves one real-world task alone."""
+    rng = np.random.default_rng(5)
+    ability = np.linspace(0.9, 0.2, 8)[:, None]
+    values = (rng.random((8, 2 * n)) < ability).astype(float)
+    solved = np.ones((8, 2 * n), bool)
+    solved[-1, 1:n] = False
+    return study(runs(values, solved=solved), ["a"] * n + ["b"] * n, [True] * n + [False] * n)
+
+
+def test_a_row_with_one_task_of_a_kind_does_not_select_the_resamples() -> None:
+    result = sources(scarce(12), resamples=1000)
+    lines = {r["quantity"]: r for r in result.summary.iter_rows(named=True)}
+    # 1 / 12 of the tasks: a third of the resamples do not hold it, and each of them is kept.
+    for name in ("pearson_r", "benchmark_harder_points"):
+        assert (lines[name]["n_empty_resamples"], lines[name]["note"], lines[name]["interval"]) == (0, None, "tasks")
+    gap = lines["benchmark_harder_points"]
+    assert gap["lo"] < gap["value"] < gap["hi"]
+
+
+def test_resamples_without_a_task_of_a_kind_are_counted_and_too_many_give_no_interval() -> None:
+    values = np.random.default_rng(6).random((6, 9)).round(1)
+    data = study(runs(values), ["a", *"bbbbbbbb"], [True] + [False] * 8)
+    result = sources(data, resamples=1000)
+    # One real-world task of nine: (8/9)^9 = 35 % of the resamples have none.
+    lines = {r["quantity"]: r for r in result.summary.iter_rows(named=True)}
+    for name in ("pearson_r", "benchmark_harder_points"):
+        line = lines[name]
+        assert line["n_empty_resamples"] == pytest.approx(346, abs=60)
+        assert (line["lo"], line["hi"], line["interval"]) == (None, None, None)
+        assert "of the resamples: no interval" in line["note"] and line["value"] is not None
+    family = result.table.filter(pl.col("source_family") == "a").row(0, named=True)
+    assert (family["lo_pct"], family["n_empty_resamples"]) == (None, lines["pearson_r"]["n_empty_resamples"])
+
+
+def test_sources_count_the_runs_behind_either_part_and_those_behind_the_means() -> None:
+    frame = runs(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.5]]), ["d", "d", "e"]).with_columns(
+        effort=pl.lit(None, pl.String)
+    )
+    high = frame.filter(pl.col("model") == "m0").with_columns(effort=pl.lit("high"))
+    baseline = frame.filter(pl.col("version") == "test").with_columns(version=pl.lit("baseline"))
+    data = study(pl.concat([frame, high, baseline]), ["a", "b", "a"], [True, False, True])
+    result = sources(data, groups={"frontier": ["m0"]}, resamples=100)
+    # Three rows with two alone and two test runs in d; in e, which has one kind only, the two default rows count.
+    assert result.n_used == 3 * 4 + 2 * 2
+    assert result.n_left_out == {"of no part in this question": 6 + 2}
+    assert "The mean values of the families rest on 12 of the rollouts used." in result.notes()

@@ -382,3 +382,23 @@ def test_a_published_round_has_no_task_identities_to_choose_from() -> None:
 def test_sizes_must_be_a_list_of_whole_numbers() -> None:
     with pytest.raises(TableError, match="sizes"):
         lite_curve(runs(gated(0)), 5)  # type: ignore[arg-type]
+
+
+def test_the_printed_tables_say_in_words_what_they_count() -> None:
+    study = datasets.simulated_release(scale=0.2)
+    for result in (lite(study, 2, splits=3), lite_curve(study, [2], splits=3)):
+        shown = result.display()
+        counts = shown["Rows without a solved task"].to_list()
+        assert counts[0] == f"{result.table['n_without'][0]:.1f}".removesuffix(".0")
+        assert all("." not in text for text in counts[1:])
+        assert "n_without" not in result.caption and "Rows without a solved task: over all splits" in result.caption
+        assert "Random is the mean over 10 draws in each split." in result.caption
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({"method": 3}, "method is 3: give a name"), ({"method": None}, "method is None"), ({"seed": "a"}, "seed is 'a'")],
+)
+def test_a_method_or_a_seed_that_is_none_is_refused_in_one_line(asked: dict, words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        lite(datasets.simulated_release(scale=0.2), 2, **asked)

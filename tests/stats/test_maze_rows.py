@@ -70,3 +70,44 @@ def test_there_another_partner_has_its_own_setting_where_it_stands_with_one_only
 def test_a_null_in_the_runs_table_says_that_no_setting_was_asked_for() -> None:
     with pytest.raises(TableError, match="2 pairs of one model at two reasoning settings"):
         gap(frame(pair("m", "m", [0.5, 0.6], effort="high")))
+
+
+TEAM = frame(
+    [
+        *rollouts("solo_full", "m", "m", [1.0, 0.9]),
+        *rollouts("solo_distributed", "m", "m", [0.9, 0.8]),
+        *pair("m", "m", [0.8, 0.6]),
+        *pair("n", "n", [0.3, 0.4]),
+        *pair("m", "n", [0.5, 0.6]),
+        *pair("m", "m", [0.4, 0.5], maze_size=8),
+        *rollouts("relay", "m", "n", [0.5, 0.7], relay_kind="primer", relay_k=2),
+        *rollouts("relay", "m", "n", [0.6, 0.7], relay_kind="primer", relay_k=4),
+        *rollouts("relay", "m", "n", [0.6, 0.7], relay_kind="recovery", relay_k=2),
+    ]
+)
+
+
+@pytest.mark.parametrize("statistic", [gap, pairs, relay, ablation])
+def test_a_second_rollout_of_a_cell_is_refused_whatever_its_run_id(statistic) -> None:
+    statistic(TEAM)
+    of_team = pl.col("version") == ("relay" if statistic is relay else "pair")
+    twin = TEAM.filter(of_team & (pl.col("maze_size") == 6)).head(1).with_columns(run_id=pl.lit("other study"))
+    with pytest.raises(TableError, match=r"m.*, maze m0, (pair|relay), seed 0 has 2 scored runs \(.*; keep one study"):
+        statistic(pl.concat([TEAM, twin]))
+    failed = twin.with_columns(status=pl.lit("error"), weighted_outcome=pl.lit(None, pl.Float64))
+    assert statistic(pl.concat([TEAM, failed])).n_used == statistic(TEAM).n_used
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"effort": "high", "partner_effort": "high"}, {"arm": "told"}])
+def test_another_seed_effort_or_arm_is_another_rollout(change: dict) -> None:
+    other = TEAM.filter((pl.col("version") == "pair") & (pl.col("maze_size") == 6)).with_columns(
+        **{name: pl.lit(value) for name, value in change.items()}, run_id=pl.col("run_id") + "x"
+    )
+    both = pl.concat([TEAM, other.cast(TEAM.schema)])
+    assert pairs(both).table["mean"].null_count() == 0
+
+
+def test_one_run_id_with_two_scores_is_refused() -> None:
+    changed = TEAM.head(1).with_columns(weighted_outcome=0.1)
+    with pytest.raises(TableError, match="1 run ids stand here with two different scores"):
+        gap(pl.concat([TEAM, changed]))

@@ -169,10 +169,10 @@ def test_every_draw_is_the_statsmodels_refit_of_the_drawn_rows() -> None:
     import statsmodels.formula.api as smf
 
     frame = clustered().with_columns(kind=pl.Series(["p", "q", "r", "s"] * 50))
-    result = mediate(frame, **COLUMNS | {"controls": ["c", "kind"]}, resamples=12, seed=4)
+    result = mediate(frame, **COLUMNS | {"controls": ["c", "kind"]}, resamples=20, seed=4)
     groups = cl.clusters(frame["g"])
     rows = frame.to_pandas()
-    for i, times in enumerate(groups.counts(12, 4)):
+    for i, times in enumerate(groups.counts(20, 4)):
         drawn = rows.iloc[np.repeat(np.arange(len(rows)), times[groups.codes].astype(int))]
         m = smf.ols("m ~ x + c + kind", drawn).fit()
         total = smf.ols("y ~ x + c + kind", drawn).fit()
@@ -272,7 +272,21 @@ def test_an_effect_that_is_significant_at_no_correlation_has_no_threshold() -> N
     for rho in np.linspace(-0.9, 0.9, 37):
         _, lo, hi = result.indirect_at_rho(rho)
         assert lo <= 0 <= hi
-    assert "significant at none" in repr(result)
+    assert "not significant" in repr(result) and "significant up to" not in repr(result)
+
+
+def test_a_note_calls_an_effect_significant_only_where_its_interval_leaves_out_0() -> None:
+    result = mediate(clustered(seed=3, b=0.12), **COLUMNS, resamples=400)
+    words = next(note for note in result.notes() if note.startswith("Residual correlation"))
+    parts = words.removesuffix(".").split("; ")
+    seen = set()
+    for row, part in zip(result.sensitivities.iter_rows(named=True), parts, strict=True):
+        _, lo, hi = result.indirect_at_rho(0.0, row["x"])
+        significant = not lo <= 0 <= hi
+        assert ("significant up to" in part) == significant and ("not significant" in part) != significant
+        assert (row["rho_significant"] * row["rho_at_zero"] > 0) == significant
+        seen.add(significant)
+    assert seen == {True, False}
 
 
 def test_where_a_crosses_zero_in_the_draws_the_threshold_is_found_by_trying_all() -> None:
@@ -376,10 +390,10 @@ def test_the_result_prints_what_it_stands_on() -> None:
     text, page = repr(whole()), whole()._repr_html_()
     assert "53 clusters (pair), drawn 2,000 times" in text
     assert "Used 2,650 rollouts." in text
-    assert "Reference levels of the controls: starter_tier medium" in text
+    assert "Reference levels of the controls: starter tier medium" in text
     assert "0.1140**" in text and "0.1140**" in page
     assert "Associations, not causes." in text
-    assert "follower_family=xai in " in text
+    assert "follower family=xai in " in text
     json.dumps(dict(whole().parameters))
 
 
@@ -415,7 +429,8 @@ def test_annotations_of_another_annotator_replicate_where_sign_and_significance_
         ({}, {"controls": ["x"]}, "column x stands in two of x, m, y and controls"),
         ({}, {"m": "x"}, "column x stands in two of"),
         ({}, {"cluster": None}, "cluster is None"),
-        ({}, {"resamples": 0}, "resamples is 0"),
+        ({}, {"resamples": 2}, "resamples is 2: give a whole number of at least 20"),
+        ({}, {"seed": "a"}, "seed is 'a'"),
         ({}, {"ci_level": 95}, "such as 0.95"),
     ],
 )
@@ -519,7 +534,7 @@ def test_controls_that_do_not_vary_in_a_study_are_in_no_model_and_named() -> Non
     with pytest.warns(cl.FewClustersWarning):
         result = mediation(only, annotator="sim:annotator1", resamples=50)
     assert result.controls_left_out["starter_tier"] == "is constant"
-    assert "starter_tier is constant" in repr(result)
+    assert "starter tier is constant" in repr(result)
 
 
 def test_a_study_without_messages_has_no_tokens_to_control_for_and_says_so() -> None:

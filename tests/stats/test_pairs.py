@@ -254,3 +254,14 @@ def test_the_order_of_rows_does_not_matter_and_names_only_rename(random) -> None
     renamed = shuffled.with_columns(pl.col("model", "partner_model").replace(names))
     there = pairs(renamed, families={names[k]: v for k, v in FAMILIES.items()})
     assert sorted(there.bounds["over_midpoint"]) == sorted(one.bounds["over_midpoint"])
+
+
+def test_more_than_ten_agents_print_as_a_list_of_the_played_pairs_best_first() -> None:
+    rows = [row for i in range(11) for row in pair(f"m{i:02}", f"m{i:02}", [i / 20, i / 20])]
+    rows += pair("m00", "m10", [0.9, 0.7]) + pair("m10", "m00", [None, None])
+    shown = pairs(frame(rows)).display()
+    assert shown.columns == ["Starter", "Follower", "Outcome", "n", "Left out"]
+    assert shown.height == 13
+    assert shown.row(0) == ("m00", "m10", "0.80 ± 0.20", "2", "")
+    assert shown.row(1)[:2] == ("m10", "m10") and shown.row(-1) == ("m10", "m00", "–", "0", "2")
+    assert pairs(frame(rows[:20])).display().columns[0] == "Starter \\ follower"

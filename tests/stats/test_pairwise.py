@@ -232,3 +232,21 @@ def test_one_row_and_published_counts_are_refused() -> None:
         pairwise(runs({"a": [1, 0]}))
     with pytest.raises(TableError, match="pairs rows by task"):
         pairwise(datasets.published_round("2026-10-09"))
+
+
+def test_wins_and_losses_print_as_whole_numbers_or_halves_and_rows_as_on_the_leaderboard() -> None:
+    result = pairwise(datasets.simulated_release(scale=0.2), resamples=20)
+    shown = result.display()
+    assert shown.columns[:4] == ["Row", "Rating rank", "Log ability", "Interval"] and "Part" not in shown.columns
+    for column in ("wins", "losses"):
+        for value, text in zip(result.table[column], shown[column.capitalize()], strict=True):
+            assert float(text.replace(",", "")) == value
+            assert text.endswith(".5") if value % 1 else "." not in text
+    assert (result.table["wins"] % 1 != 0).any()
+    assert any(" · " in row for row in shown["Row"]) and not all(" · " in row for row in shown["Row"])
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5])
+def test_a_seed_that_is_none_is_refused(seed: object) -> None:
+    with pytest.raises(TableError, match="seed is "):
+        pairwise(datasets.simulated_release(scale=0.2), seed=seed)

@@ -100,6 +100,25 @@ def test_bad_tables_are_named() -> None:
         (TABLE.with_columns(task_ids=pl.lit("u")), None, "names the task 'u', which is not in these data"),
         (TABLE, {"speak": "t"}, "no comparison is called 'speak'"),
         ({"a": 1}, None, "must be a polars or pandas"),
+        (TABLE.with_columns(people_pct=pl.lit("79")), None, "people_pct of speak up is '79'; it is a number"),
+        (TABLE.with_columns(people_n=pl.lit("many")), None, "people_n of speak up is 'many'; it is a number"),
+        (TABLE.with_columns(people_n=-5), None, "people_n of speak up is -5; it is a whole number above 0"),
+        (TABLE.with_columns(people_n=2.5), None, "people_n of speak up is 2.5; it is a whole number"),
     ]:
         with pytest.raises(TableError, match=message):
             people(runs, bad, tasks)
+
+
+@pytest.mark.parametrize("success", [100, 0, -0.5, True, "1", float("nan")])
+def test_a_success_that_is_no_fraction_is_refused(success: object) -> None:
+    with pytest.raises(TableError, match="give the least score of a success, a fraction above 0"):
+        people(hand_made(), TABLE, success=success)
+
+
+def test_an_unknown_number_of_people_is_a_gap_and_spaces_around_task_ids_do_not_matter() -> None:
+    runs = hand_made()
+    known = people(runs, TABLE).table
+    gap = TABLE.with_columns(people_n=pl.lit(float("nan")))
+    assert people(runs, gap).table["people_lo_pct"].null_count() == people(runs, gap).table.height
+    ids = pl.concat_str(pl.lit(" "), pl.col("task_ids").str.replace_all(r"\|", " | "), pl.lit(" |"))
+    assert people(runs, TABLE.with_columns(task_ids=ids)).table.equals(known)

@@ -172,6 +172,9 @@ def test_wilson_interval_of_a_textbook_share() -> None:
         ({"level_pct": 100}, "level_pct is 100"),
         ({"cell_sd": -1}, "cell_sd is -1"),
         ({"simulations": 3}, "simulations is 3"),
+        ({"seed": -1}, "seed is -1"),
+        ({"differences": None}, "differences is None"),
+        ({"seeds": None}, "seeds is None"),
     ],
 )
 def test_arguments_out_of_range_are_named(arguments: dict, words: str) -> None:
@@ -191,3 +194,11 @@ def test_one_seed_does_not_say_how_much_seeds_agree() -> None:
 def test_one_row_is_too_few() -> None:
     with pytest.raises(TableError, match="fewer than two rows"):
         power(runs(1, 8, 3))
+
+
+def test_the_printed_table_has_headings_in_words() -> None:
+    result = power(runs(6, 12, 2), simulations=20, tasks_per_dimension=[10, 20], seeds=[1], differences=[5, 7.5])
+    shown = result.display()
+    assert shown.columns == ["Difference (points)", "Seeds", "10 tasks", "20 tasks"]
+    assert shown["Difference (points)"].to_list() == ["5", "7.5"]
+    assert shown["10 tasks"].to_list() == [f"{p:.2f}" for p in result.table["power"][::2]]

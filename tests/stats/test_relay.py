@@ -124,8 +124,20 @@ def test_a_share_or_an_interval_that_does_not_exist_is_named(rows, reason: str) 
 def test_bad_input_is_refused(rows, words: str) -> None:
     with pytest.raises(TableError, match=words):
         relay(frame(rows))
-    with pytest.raises(TableError, match="whole number from 1 on"):
-        relay(frame(BY_HAND), resamples=0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"resamples": 1}, "resamples is 1: give a whole number of at least 20"),
+        ({"seed": -1}, "seed is -1: give a whole number of at least 0"),
+        ({"seed": "a"}, "seed is 'a'"),
+        ({"seed": 1.5}, "seed is 1.5"),
+    ],
+)
+def test_a_number_of_resamples_or_a_seed_that_gives_no_interval_is_refused(asked: dict, words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        relay(frame(BY_HAND), **asked)
 
 
 def test_the_order_of_rows_does_not_matter_and_the_seed_decides_the_interval() -> None:

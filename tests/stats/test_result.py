@@ -7,7 +7,7 @@ import datetime
 import polars as pl
 import pytest
 
-from cilab.stats.result import heading, html_table, readable
+from cilab.stats.result import heading, html_table, number, readable
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,11 @@ def test_a_long_text_is_broken_into_lines_and_every_text_is_escaped() -> None:
     assert "white-space:nowrap" in html[:short].rpartition("<td")[2]
     assert "white-space:normal" in html[:long].rpartition("<td")[2]
     assert "font-weight:600;margin" not in html  # without a title nothing stands for it
+
+
+def test_numbers_have_a_real_minus_no_negative_zero_and_commas() -> None:
+    shown = [number(v, 1) for v in (-0.04, -0.05001, 0.0, -12345.67, None)]
+    assert shown == ["0.0", "−0.1", "0.0", "−12,345.7", ""]
+    assert number(None, missing="–") == "–" and number(-0.4, 0) == "0"
+    table = readable(pl.DataFrame({"change_points": [-1.25, -0.01], "rank_change": [-2, 3], "row": ["a-b", "c"]}))
+    assert table.rows() == [("−1.2", "−2", "a-b"), ("0.0", "3", "c")]

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -356,6 +357,46 @@ def test_group_means_are_means_over_models_at_the_default_setting() -> None:
     assert result.members == {"front": ["a · default effort", "b"], "open": ["c"]}
     by_model = group_means(table(rows), {"a": "front", "b": "front", "c": "open"}, resamples=200)
     assert_frame_equal(by_model.table, result.table)
+    # Two alone and two test runs of each model; the row at high effort is of no group's mean.
+    assert (result.n_used, result.n_left_out) == (12, {"of rows not at a model's default setting": 4})
+    part = group_means(table(rows), {"open": ["c"]}, resamples=50)
+    assert part.n_left_out == {"of models in no group": 8, "of rows not at a model's default setting": 4}
+
+
+def test_a_model_named_twice_in_a_group_counts_once() -> None:
+    rows = played("a", {"d:1": [1.0], "d:2": [0.0]}) + played("b", {"d:1": [1.0], "d:2": [1.0]})
+    once, twice = (group_means(table(rows), {"g": names}, resamples=50) for names in (["a", "b"], ["a", "a", "b"]))
+    assert_frame_equal(once.table, twice.table)
+    assert twice.table["n_rows"].to_list() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ("front", "groups is 'front': give {'name'"),
+        (["a"], r"groups is \['a'\]: give {'name'"),
+        (pd.Series(["front"], index=["a"]), "groups is"),
+        ({"front": 3}, r"groups: 'front' has 3; give it a list of models, such as \['a'\]"),
+        ({"front": None}, "groups: 'front' has None"),
+        ({"front": ["A"]}, "groups: no model 'A' in these runs"),
+    ],
+)
+def test_groups_of_another_kind_are_refused_in_words(groups, message) -> None:
+    with pytest.raises(TableError, match=message):
+        group_means(table(played("a", {"d:1": [1.0]})), groups, resamples=50)
+
+
+def test_a_row_that_is_often_empty_does_not_select_the_resamples_of_its_group() -> None:
+    # Model b solves one task of e alone, which 0.9^10 = 35 % of the resamples do not hold.
+    values = {f"{d}:{t}": [float(t % 3 > 0)] for d in "de" for t in range(10)}
+    rows = played("a", values) + played("c", values)
+    rows += played("b", {t: v for t, v in values.items() if t[0] == "d" or t == "e:0"})
+    rows += [run("b", t, "alone", 0.0) for t in values if t[0] == "e" and t != "e:0"]
+    result = group_means(table(rows), {"all": ["a", "b", "c"], "b": ["b"]}, resamples=1000)
+    lines = {(r["group"], r["dimension"]): r for r in result.table.iter_rows(named=True)}
+    assert lines["all", "e"]["n_empty_resamples"] == 0 and lines["all", "e"]["lo_pct"] is not None
+    assert lines["b", "e"]["n_empty_resamples"] == pytest.approx(349, abs=60) and lines["b", "e"]["lo_pct"] is None
+    assert lines["b", "d"]["n_empty_resamples"] == 0 and lines["b", "d"]["lo_pct"] is not None
 
 
 def test_groups_come_from_the_models_table_and_published_rounds_get_no_interval(published) -> None:
@@ -507,6 +548,7 @@ def test_a_resample_without_a_solved_task_is_counted_and_left_out() -> None:
         ({"status": "done"}, "status is 'done', not one of ok"),
         ({"model": None}, "1 rows without model"),
         ({"dimension": "e"}, "task d:1 stands in two dimensions"),
+        ({"seed": 0.1}, "seed is 0.1 in 1 rows; seeds are whole numbers"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(change, message) -> None:
@@ -533,6 +575,7 @@ def test_two_scored_runs_of_one_cell_are_refused_with_their_ids() -> None:
         ({"resamples": 1}, "resamples is 1: give a whole number of at least 20"),
         ({"ci_level": 95}, "ci_level is 95: give a fraction"),
         ({"gate": "on"}, "gate is 'on', not one of solved_alone, off"),
+        ({"seed": -1}, "seed is -1: give a whole number of at least 0"),
         ({"resample": "rows"}, "resample is 'rows', not one of tasks, gated"),
         ({"reviews": True}, "reviews is True, not one of apply, ignore"),
         ({"models": ["M1"]}, r"no model 'M1' in these runs. Did you mean m1\?"),
@@ -544,6 +587,36 @@ def test_two_scored_runs_of_one_cell_are_refused_with_their_ids() -> None:
 def test_a_bad_argument_is_refused_by_name(arguments, message) -> None:
     with pytest.raises(TableError, match=message):
         leaderboard(random_runs(1), **arguments)
+
+
+def test_an_unknown_argument_is_refused_by_the_estimator_with_the_nearest_known() -> None:
+    with pytest.raises(TableError, match=r"^group_means has no argument 'resample'\. Did you mean resamples\?"):
+        group_means(random_runs(1), resample=50)
+    with pytest.raises(TableError, match=r"^grid has no argument 'modles'\. Did you mean models\?"):
+        grid(random_runs(1), modles=["m1"])
+
+
+def test_seeds_written_as_whole_floats_are_the_same_seeds() -> None:
+    data = random_runs(1)
+    floats = data.with_columns(pl.col("seed").cast(pl.Float64))
+    assert_frame_equal(leaderboard(floats, resamples=50).table, leaderboard(data, resamples=50).table)
+
+
+def test_without_the_gate_nothing_is_shown_as_solved_alone() -> None:
+    data = random_runs(1)
+    assert "Solved alone" in leaderboard(data, resamples=50).display().columns
+    assert "Solved alone" not in leaderboard(data, gate="off", resamples=50).display().columns
+    assert (grid(data).gate_words, grid(data, gate="off").gate_words) == ("solve alone", "have scores on")
+
+
+def test_dimensions_can_be_chosen_as_on_the_leaderboard() -> None:
+    data = random_runs(1)
+    name = grid(data).dimensions[1]
+    chosen = dimensions(data, dimensions=[name], resamples=50)
+    assert chosen.table["dimension"].unique().to_list() == [name]
+    whole = dimensions(data, resamples=50).table.filter(pl.col("dimension") == name)
+    key = [*KEY, "score_pct"]
+    assert_frame_equal(chosen.table.select(key), whole.select(key), check_row_order=False)
 
 
 def test_runs_of_several_foreign_benchmarks_must_be_told_apart() -> None:
@@ -605,3 +678,18 @@ def test_the_simulated_release_gives_back_the_scores_it_was_drawn_from() -> None
     assert abs(error.mean()) < 2.5  # 30 new tasks each, shared by all rows: the mean error is the tasks' luck
     inside = both.filter(pl.col("expected_score").mul(100).is_between("lo_pct", "hi_pct", closed="both")).height
     assert inside / both.height > 0.75  # tasks are shared, so cells err together; the coverage study says how often
+
+
+def test_a_dimension_whose_tasks_nobody_played_is_one_without_a_score() -> None:
+    data = datasets.simulated_release(scale=0.1)
+    runs = data.runs.collect()
+    some = runs.filter(pl.col("dimension") == "taking_over")["task_id"].unique().sort()[:2].to_list()
+    played = datasets.Dataset(
+        name="two tasks",
+        tables=dict(data.tables) | {"runs": runs.filter(pl.col("task_id").is_in(some))},
+        simulated=True,
+        kind="simulated",
+    )
+    table = dimensions(played, resamples=20).table
+    there = table.filter(pl.col("score_pct").is_not_null())
+    assert set(there["dimension"]) == {"taking_over"} and len(set(table["dimension"])) == 8

@@ -168,3 +168,31 @@ def test_the_simulated_release_has_the_validity_of_the_paper() -> None:
     assert result.value("reliability") == pytest.approx(0.99, abs=0.01)
     assert result.value("higher_ranked_wins") >= 262
     assert result.pairs.height == 276
+
+
+def test_a_row_that_solves_one_held_out_task_does_not_select_the_resamples(drawn) -> None:
+    split = ["public" if t % 4 else "held_out" for t in range(40)]
+    solved = np.ones((10, 40), bool)
+    solved[0, 4::4] = False  # the weakest row solves one of ten held-out tasks alone: 35 % of the resamples lack it
+    table = validity(runs(drawn, split=split, solved=solved), resamples=1000, splits=5).table
+    lines = {r["quantity"]: r for r in table.filter(pl.col("check") == "held_out").iter_rows(named=True)}
+    for name in ("pearson_r", "mean_difference"):
+        assert lines[name]["lo"] < lines[name]["hi"] and lines[name]["n_empty_resamples"] == 0
+    gap = lines["mean_difference"]
+    assert gap["lo"] < gap["value"] < gap["hi"]
+
+
+def test_an_interval_with_many_empty_resamples_is_not_given_and_the_note_says_why(drawn) -> None:
+    split = ["public" if t % 4 else "held_out" for t in range(40)]
+    solved = np.ones((10, 40), bool)
+    solved[:, 4::4] = False  # all rows solve the same one
+    table = validity(runs(drawn, split=split, solved=solved), resamples=1000, splits=5).table
+    line = table.filter(pl.col("quantity") == "mean_difference").row(0, named=True)
+    assert line["n_empty_resamples"] == pytest.approx(349, abs=60)
+    assert (line["lo"], line["hi"], line["interval"]) == (None, None, None) and line["value"] is not None
+    assert "of the resamples: no interval" in line["note"]
+
+
+def test_a_seed_below_zero_is_refused(drawn) -> None:
+    with pytest.raises(TableError, match="seed is -1: give a whole number"):
+        validity(runs(drawn), seed=-1)

@@ -9,6 +9,7 @@ import pytest
 from cilab import datasets
 from cilab.errors import TableError
 from cilab.stats.grid import grid
+from cilab.stats.scores import leaderboard
 from cilab.stats.weighting import _Means, weighting
 
 
@@ -105,4 +106,28 @@ def test_without_the_gate_or_with_published_counts_there_is_nothing_to_weight() 
     with pytest.raises(TableError, match="needs the gate"):
         weighting(runs(*drawn()), gate="off")
     with pytest.raises(TableError, match="pairs rows by task"):
+        weighting(datasets.published_round("2026-10-09"))
+
+
+def test_the_printed_table_has_the_intervals_that_its_caption_speaks_of_and_the_leaderboards_names() -> None:
+    study = datasets.simulated_release(scale=0.2)
+    result = weighting(study, resamples=50)
+    shown = result.display()
+    board = leaderboard(study, resamples=20).display()
+    assert sorted(shown["Row"]) == sorted(board["Row"])
+    first = result.table.row(0, named=True)
+    for column, name in (("Weighted (%)", "ipw"), ("Doubly robust (%)", "dr")):
+        ends = f"{first[f'{name}_lo_pct']:.1f} to {first[f'{name}_hi_pct']:.1f}"
+        assert shown[column][0] == f"{first[f'{name}_pct']:.1f} ({ends})"
+    assert max(map(len, repr(result).splitlines()[1:4])) <= 160
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({"gate": "off"}, "weighting needs the gate"), ({"seed": -1}, "seed is -1"), ({"seed": "a"}, "seed is 'a'")],
+)
+def test_what_it_cannot_do_is_said_under_its_own_name(asked: dict, words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        weighting(datasets.simulated_release(scale=0.2), **asked)
+    with pytest.raises(TableError, match="weighting pairs rows by task"):
         weighting(datasets.published_round("2026-10-09"))

@@ -1,13 +1,18 @@
 """Whole teamwork studies through `run_study`: the gate, the tables, labels by other judges."""
 
+import json
+import shutil
+
 import polars as pl
 import pytest
 import yaml
 
 import cilab
+from cilab import cli
+from cilab.collect.model import Completion, Usage
 from cilab.errors import CilabError
 from cilab.relabelling import relabel
-from cilab.run import forecast_study, run_study
+from cilab.run import forecast_study, load_study, run_study
 from tests.teamwork.small import TASK, changed, write
 
 JUDGES = {"referee": "sim/team-judge-a", "second": "sim/team-judge-b", "third": "sim/team-judge-c"}
@@ -97,6 +102,30 @@ def test_a_dry_run_names_every_model(home):
     assert len(forecast.run_ids) == 40 and not (home / "nowhere").exists()
 
 
+def test_gated_out_rollouts_add_up_after_a_limit_and_in_a_second_session(home, data, capsys):
+    by_status = dict(cilab.open(data).runs.collect().group_by("status").len().iter_rows())
+    assert by_status["gated_out"] > 0 and sum(by_status.values()) == 40
+    path = study_file(home)
+    run_study(path, out=data, limit=10, show_progress=False)
+    found = cilab.status(data)
+    assert (found["finished"], found["earlier"], found["planned"], found["missing"]) == (40, 0, 40, 0)
+    cli.app(["run", str(path), "--out", str(data), "--json"], standalone_mode=False)
+    told = json.loads(capsys.readouterr().out)
+    assert {k: told[k] for k in ("ok", "refused", "gated_out")} == {"refused": 0} | by_status
+    assert told["finished"] == 40
+    assert {k: told["this_session"][k] for k in ("ok", "refused", "gated_out", "calls")} == dict.fromkeys(
+        ("ok", "refused", "gated_out", "calls"), 0
+    )
+
+
+def test_gated_out_rollouts_of_an_earlier_plan_are_counted_as_such(home, data, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    path = study_file(home, name="fewer", models=["sim/team-F1"])
+    run_study(path, out=tmp_path / "data", show_progress=False)
+    found = cilab.status(tmp_path / "data")
+    assert (found["finished"], found["earlier"], found["planned"], found["missing"]) == (40, 20, 20, 0)
+
+
 def test_other_judges_see_the_referees_own_prompts(home, data):
     study = cilab.open(data)
     before = study.labels.collect().height
@@ -113,6 +142,28 @@ def test_other_judges_see_the_referees_own_prompts(home, data):
     assert all(flags) or not flags
     again = relabel(data, judge="sim/team-judge-c", repeat=2, show_progress=False)
     assert again.progress.calls == 0
+
+
+def test_a_judge_none_of_whose_answers_is_a_label_is_no_success(home, data, monkeypatch, capsys):
+    class Mute:
+        name, provider = "fake/mute", "fake"
+
+        async def complete(self, messages, *, tools=None, sampling):
+            return Completion("Nothing to say.", usage=Usage(1, 1), cost_usd=0.0)
+
+    monkeypatch.setattr("cilab.regrading.resolver", lambda file, benchmarks: lambda name: Mute())
+    for _ in range(2):
+        assert cli.app(["relabel", str(data), "--with", "fake/mute", "--sample", "1"], standalone_mode=False) == 1
+        labels = cilab.open(data).labels.filter(pl.col("rater") == "fake/mute").collect()
+        assert set(labels["label"]) == {"unparsed"}
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert line.startswith("2 of 2 finished") and line.endswith(f"; {labels.height} answers could not be read")
+
+
+def test_relabels_help_does_not_offer_rules(capsys):
+    cli.app(["relabel", "--help"], standalone_mode=False)
+    own = capsys.readouterr().out
+    assert "--with" in own and "rules" not in own
 
 
 def test_a_sample_takes_so_many_runs_of_each_row(home, data):
@@ -137,6 +188,7 @@ def test_people_choose_from_the_labels_that_the_judges_had(data):
     [
         ({"judge": "sim/team-judge-a", "repeat": 0}, "--repeat 0"),
         ({"judge": "sim/team-judge-z"}, "team-judge-a"),
+        ({"judge": "rules"}, "--with rules: no rules can judge messages; name a model"),
         ({"judge": "sim/team-judge-a", "sample": 0}, "--sample 0"),
     ],
 )
@@ -162,6 +214,50 @@ def test_a_wrong_block_is_one_line_and_nothing_is_written(home, block, words):
         run_study(study_file(home, "wrong", **block), out=home / "wrong", show_progress=False)
     assert words in str(error.value) and "\n" not in str(error.value)
     assert not (home / "wrong").exists()
+
+
+def test_a_relative_folder_lies_beside_the_study_file_or_in_the_working_folder(home, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    whole = forecast_study(study_file(home, "rel"), out=tmp_path / "out").run_ids
+    for folder in (home, here):  # where the tasks lie; the study file lies in `home`
+        (folder / "mine").mkdir()
+        write(folder / "mine", changed(id="only"))
+        for entry in ("./mine", "mine", "mine/only"):
+            found = forecast_study(study_file(home, "rel", tasks=[entry]), out=tmp_path / "out").run_ids
+            assert 0 < len(found) < len(whole)
+        shutil.rmtree(folder / "mine")
+    for path in (home, here):
+        write(path / "both", changed(id=f"in-{path.name}"))
+    study = load_study(study_file(home, "rel", tasks=["./both"]))
+    assert {spec.task_id for _, spec in study.specs()} == {f"in-{home.name}"}
+
+
+def test_run_ids_do_not_depend_on_where_a_task_lies(home, tmp_path, monkeypatch):
+    shutil.copytree(home / "tasks", tmp_path / "else" / "tasks")
+    monkeypatch.chdir(tmp_path)
+    ids = {
+        forecast_study(study_file(at, "same", tasks=[entry]), out=tmp_path / "out").run_ids
+        for at, entry in ((home, "./tasks"), (tmp_path / "else", "tasks"), (home, str(tmp_path / "else" / "tasks")))
+    }
+    assert len(ids) == 1
+
+
+def test_a_folder_that_is_in_neither_place_names_both(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for entry in ("./nowhere", "~nobody-of-that-name/tasks"):
+        with pytest.raises(CilabError) as error:
+            load_study(study_file(home, "wrong", tasks=[entry]))
+        said = str(error.value)
+        assert f"blocks[0]: tasks: there is no folder {entry} in {home.resolve()}, nor in {tmp_path.resolve()}." in said
+
+
+def test_a_dimension_is_ours_whatever_folder_lies_beside_the_study(home):
+    write(home / "handling_conflict", changed(id="no-conflict"))
+    study = load_study(study_file(home, "dimension", tasks=["handling_conflict"], sandbox="none"))
+    assert {spec.task_id[:3] for _, spec in study.specs()} == {"hc-"}
+    shutil.rmtree(home / "handling_conflict")
 
 
 def test_a_broken_task_names_its_file(home, tmp_path):

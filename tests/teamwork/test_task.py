@@ -91,6 +91,10 @@ def test_the_small_task_is_taken(tmp_path):
         (changed(extra_key=1), ["extra_key", "unknown key"]),
         (changed(sandbox={"tests": ["test_a.py"]}), ["sandbox.tests", "files/test_a.py"]),
         (changed(id="other name"), ["id"]),
+        (edited("exemplars", 4, "expect", value="fail"), ["expect missed", "nearest is 'e', with expect fail"]),
+        (edited("exemplars", 3, "kind", value="plain"), ["kind paraphrase", "with kind plain"]),
+        (edited("exemplars", 7, "expect", value="pass"), ["adversarial", "nearest is 'h', with expect pass"]),
+        (changed(exemplars=[]), ["needs one with version alone, expect pass, kind plain"]),
     ],
 )
 def test_a_wrong_task_file_is_refused_with_key_and_remedy(tmp_path, task, words):
@@ -98,6 +102,19 @@ def test_a_wrong_task_file_is_refused_with_key_and_remedy(tmp_path, task, words)
     assert "task.yaml" in said
     for word in words:
         assert word in said, said
+
+
+def test_what_concerns_the_whole_file_names_its_key_and_no_other(tmp_path):
+    said = line(tmp_path, changed(exemplars=[]))
+    assert said.endswith("task.yaml: exemplars: needs one with version alone, expect pass, kind plain")
+    assert "task.yaml: seats: " in line(tmp_path, changed(seats=[*TASK["seats"], TASK["seats"][1]]))
+
+
+def test_an_unknown_call_names_the_tools_that_this_task_has(tmp_path):
+    said = line(tmp_path, edited("exemplars", 0, "turns", 0, "calls", value=[{"sumbit": {}}]))
+    assert said.endswith("Known: call_off, direct_message, send_mail, submit")
+    said = line(tmp_path, edited("exemplars", 0, "turns", 0, "calls", value=[{"accept_offer": {}}]))
+    assert "there is no 'accept_offer'" in said
 
 
 def test_files_without_a_sandbox_are_refused(tmp_path):

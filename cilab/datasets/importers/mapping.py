@@ -22,6 +22,7 @@ A mapping file (the shipped ones stand in `mappings/`, to be used by name or cop
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -174,7 +175,7 @@ class MappingFile(_Strict):
 
 
 def load(mapping: str | Path | Mapping[str, Any]) -> tuple[MappingFile, str]:
-    """A mapping and what to call it in messages: a mapping, a YAML file, or the name of a shipped mapping.
+    """A mapping and what to call it in messages: a mapping, a YAML file, or the name of a shipped one (or of its file).
 
     Raises
     ------
@@ -187,10 +188,11 @@ def load(mapping: str | Path | Mapping[str, Any]) -> tuple[MappingFile, str]:
         return parse(mapping, "mapping"), "mapping"
     path = Path(mapping)
     if not path.is_file():
-        path = MAPPINGS / f"{mapping}.yaml"
+        name = re.sub(r"\.ya?ml$", "", str(mapping))  # as the shipped file is called, or without its ending
+        path = MAPPINGS / f"{name}.yaml"
         if not path.is_file():
             known = shipped_mappings()
-            hint = nearest(str(mapping), known)
+            hint = nearest(name, known)
             raise ImportFailed(f"no mapping {mapping}: neither a file nor a shipped one ({', '.join(known)}).{hint}")
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))

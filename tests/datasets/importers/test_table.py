@@ -55,6 +55,16 @@ def test_a_mapping_can_be_keywords_a_dict_or_a_yaml_file_and_all_give_the_same(w
     assert runs(by_word)["score"].to_list() == [0.5]
 
 
+def test_a_shipped_mapping_goes_by_its_name_or_by_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in shipped_mappings():
+        assert load(name) == load(f"{name}.yaml") == load(f"{name}.yml")
+    (tmp_path / "metr_runs.yaml").write_text("name: mine\ncolumns: {model: model}\n")
+    assert load("metr_runs.yaml")[0].name == "mine" != load("metr_runs")[0].name  # a file that is there comes first
+    with pytest.raises(ImportFailed, match=r"no mapping metr_run\.yaml.*Did you mean metr_runs"):
+        load("metr_run.yaml")
+
+
 def test_a_keyword_overrides_a_column_of_the_mapping(write):
     path = write("r.csv", "model,task_id,score,graded\nm,t,1,0.25\n")
     mapping = {"columns": {"model": "model", "task_id": "task_id", "score": "score", "version": "=alone"}}
