@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
+from cilab.datasets.dataset import Dataset
 from cilab.errors import TableError
 from cilab.stats.grid import grid
 from cilab.stats.scores import dimensions, group_means, leaderboard, shared_ranks
@@ -684,7 +685,7 @@ def test_a_dimension_whose_tasks_nobody_played_is_one_without_a_score() -> None:
     data = datasets.simulated_release(scale=0.1)
     runs = data.runs.collect()
     some = runs.filter(pl.col("dimension") == "taking_over")["task_id"].unique().sort()[:2].to_list()
-    played = datasets.Dataset(
+    played = Dataset(
         name="two tasks",
         tables=dict(data.tables) | {"runs": runs.filter(pl.col("task_id").is_in(some))},
         simulated=True,
