@@ -559,7 +559,7 @@ def _tell(summary: Any, folder: str | Path) -> int:
     if summary.fatal:
         _say(str(summary.fatal))
     if summary.stopped == "budget":
-        _say("budget reached; raise budget_usd and run the same command again: it continues")
+        _say("budget reached; raise budget_usd (or --budget) and run the same command again: it continues")
     elif summary.stopped == "interrupted":
         _say("interrupted; nothing that arrived is lost. Run the same command again: it continues")
     elif summary.missing:
