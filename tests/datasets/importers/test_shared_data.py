@@ -55,7 +55,7 @@ def test_metr_runs_keep_their_oddities_in_sight(shared):
     rows, text = runs(imported), imported.text()
     assert rows["run_id"].n_unique() == 7063 and imported.report.dropped == imported.report.doubled == 0
     assert "Repeats differ: 1 to 96 runs per model, task and version (median 8)" in text
-    assert "davinci-002 alone 16 of 83" in text and "o1-preview 75 of 83" in text
+    assert "davinci-002 alone 16 of 83" in text and "o1-preview alone 75 of 83" in text
     assert rows.filter(pl.col("model") != "human")["cost_usd"].null_count() == 6852
     human = rows.filter(pl.col("model") == "human")
     assert human["started_at"].null_count() == 211 and human["cost_usd"].min() > 0
