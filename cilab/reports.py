@@ -49,6 +49,7 @@ CELL_TIMEOUT_S = 900
 FORMATS = ("png", "svg", "pdf")
 #: Data sets that a notebook's `data` parameter may name instead of a folder; each is a function of `cilab.datasets`.
 DATA_SETS = ("simulated_mazes", "simulated_release", "published_round", "hand_worked_round")
+_URL_GRAMMAR = "rfc3987_syntax"
 _RECORD = "application/vnd.cilab.record+json"
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*$")
 #: The number before a notebook's name orders the folder in JupyterLab; a report goes without it.
@@ -450,7 +451,23 @@ def parameters(name: str) -> dict[str, str]:
     return _parameters(find_report(name))
 
 
+def _without_url_grammar() -> None:
+    """Import jsonschema, which everything about notebooks needs, without a grammar that notebooks do not need.
+
+    It compiles that of international URLs as it is imported, which takes three seconds, and does without the check
+    where the package is missing. So the package is missing while it is imported.
+    """
+    if {"jsonschema", _URL_GRAMMAR} & set(sys.modules):
+        return
+    sys.modules[_URL_GRAMMAR] = None  # type: ignore[assignment]
+    try:
+        import jsonschema  # noqa: F401
+    finally:
+        del sys.modules[_URL_GRAMMAR]
+
+
 def _parameters(report: ReportInfo) -> dict[str, str]:
+    _without_url_grammar()
     import papermill as pm
 
     # Papermill formats paths that it is given; a notebook is left alone.
@@ -458,6 +475,7 @@ def _parameters(report: ReportInfo) -> dict[str, str]:
 
 
 def _read(path: Path) -> NotebookNode:
+    _without_url_grammar()
     import nbformat
 
     return nbformat.read(path, as_version=4)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -448,3 +449,13 @@ def test_figures_of_an_earlier_rendering_do_not_outlive_it(tmp_path, ship, monke
     nothing = reports.render("draws", params={"n": 0}, **places)
     assert nothing.empty and nothing.not_computed == ("n is 0; give a number from 1 on",)
     assert there() == {"draws-mine"}
+
+
+def test_reading_a_notebook_compiles_no_grammar_of_urls_and_leaves_it_to_others() -> None:
+    code = (
+        "import sys; from cilab import reports; reports.parameters('maze_gap'); print('lark' in sys.modules)\n"
+        "import jsonschema; jsonschema.validate(1, {'type': 'integer'})\n"
+        "import rfc3987_syntax; print('lark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"], done.stderr
