@@ -1,6 +1,7 @@
 """Cluster bootstrap and cluster-robust standard errors for linear and fractional logit models.
 
-May import `cilab.errors`. Knows matrices and cluster codes, no study: `mediation` and `disagreement` bring the meaning.
+May import `cilab.errors` and the rule of `cilab.stats.ratings` on undefined replicates. Knows matrices and cluster
+codes, no study: `mediation` and `disagreement` bring the meaning.
 Fits no replicate row by row: a linear model is resampled through its per-cluster cross-products, a logit through
 cells of equal rows within a cluster, and all replicates are solved at once. Drops nothing in silence: a column without
 variation in a replicate is marked there, and an undefined coefficient is NaN.
@@ -18,11 +19,10 @@ import numpy as np
 import polars as pl
 
 from cilab.errors import TableError, nearest
+from cilab.stats.ratings import MOST_UNDEFINED
 
 #: A column whose part that the columns before it do not explain is below this share of its square is redundant.
 REDUNDANT = 1e-9
-#: Largest share of replicates in which a reported quantity may be undefined.
-MOST_UNDEFINED = 0.05
 FEW_CLUSTERS = 10
 FEW_WORDS = f"With fewer than {FEW_CLUSTERS} clusters the intervals are too narrow and the p-values too small."
 INTERCEPT = "intercept"
@@ -102,12 +102,6 @@ def warn_if_few(groups: Clusters, name: str) -> None:
     """Issue a `FewClustersWarning` where there are fewer than 10; to be called by what the user called."""
     if groups.n < FEW_CLUSTERS:
         warnings.warn(f"cluster {name}: only {groups.n} clusters. {FEW_WORDS}", FewClustersWarning, stacklevel=3)
-
-
-def check_level(ci_level: Any) -> None:
-    """Refuse a level that is no fraction between 0 and 1 (TableError)."""
-    if isinstance(ci_level, bool) or not isinstance(ci_level, int | float) or not 0 < ci_level < 1:
-        raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
 
 
 def complete(rows: pl.DataFrame, columns: Sequence[str], cluster: str) -> tuple[pl.DataFrame, Clusters, dict[str, int]]:

@@ -19,8 +19,9 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import MOST_UNDEFINED, RESAMPLES_SCORES, Array, Mask
 from cilab.stats.grid import ROW, Grid, check_choice, grid
 from cilab.stats.hypothesis_tests import adjust
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result
-from cilab.stats.scores import check_level, default_rows, shared_ranks
+from cilab.stats.scores import default_rows, shared_ranks
 
 Tasks = Literal["both", "own"]
 

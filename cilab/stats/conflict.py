@@ -16,8 +16,8 @@ from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap, task_runs
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import ROW, Grid, check_choice, grid
+from cilab.stats.ratings import check_level
 from cilab.stats.result import number
-from cilab.stats.scores import check_level
 from cilab.stats.task_runs import TaskResult
 
 CONFLICT = "handling_conflict"

@@ -26,6 +26,7 @@ from cilab.stats.grounding import (
     kappa,
     paired,
 )
+from cilab.stats.ratings import MOST_UNDEFINED, check_level
 from cilab.stats.result import Provenance, Result, number, read_rows
 
 #: Predictors of equation 5.
@@ -208,7 +209,7 @@ def _check(outcome: Any, predictors: Any, cluster: Any, estimator: Any, ci_level
         raise TableError(
             f"estimator is {estimator!r}, not one of {', '.join(ESTIMATORS)}.{nearest(str(estimator), ESTIMATORS)}"
         )
-    cl.check_level(ci_level)
+    check_level(ci_level)
 
 
 def _estimate(
@@ -297,8 +298,8 @@ def _summary(draws: np.ndarray, ci_level: float) -> tuple[cl.Summary, str | None
     """What the draws say, or why too few of them determine the coefficient."""
     share = float(np.isnan(draws).mean())
     reason = None
-    if share > cl.MOST_UNDEFINED:
-        reason = f"not determined in {100 * share:.1f} % of the replicates, more than {100 * cl.MOST_UNDEFINED:.0f} %"
+    if share > MOST_UNDEFINED:
+        reason = f"not determined in {100 * share:.1f} % of the replicates, more than {100 * MOST_UNDEFINED:.0f} %"
     return cl.summarise(draws, ci_level), reason
 
 

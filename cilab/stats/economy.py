@@ -18,8 +18,9 @@ from cilab.stats import bootstrap, task_runs
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.grid import ROW, Grid, grid
 from cilab.stats.hypothesis_tests import pearson, sign_test
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result, number
-from cilab.stats.scores import check_level, default_rows
+from cilab.stats.scores import default_rows
 from cilab.stats.task_runs import TaskResult
 
 OVERALL = "overall"

@@ -20,9 +20,10 @@ from cilab.stats import row_task_model as model
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b, permutation_p
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result, number
 from cilab.stats.row_task_model import Fit, HeldOut, Trials, Widths, expit
-from cilab.stats.scores import check_level, shared_ranks
+from cilab.stats.scores import shared_ranks
 
 if TYPE_CHECKING:
     import arviz

@@ -17,8 +17,9 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, pearson
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result
-from cilab.stats.scores import check_level, default_rows, members
+from cilab.stats.scores import default_rows, members
 from cilab.stats.task_runs import left_out
 
 #: A task passed by at least this share of the rows is at the ceiling, by at most that share at the floor.

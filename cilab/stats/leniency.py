@@ -16,9 +16,8 @@ import polars as pl
 from cilab.errors import TableError
 from cilab.stats.hypothesis_tests import HypothesisTest, fisher
 from cilab.stats.labels import read_labels, wide
-from cilab.stats.ratings import column_of, is_missing, rows_of
+from cilab.stats.ratings import check_level, column_of, is_missing, rows_of
 from cilab.stats.result import Result, read_rows
-from cilab.stats.scores import check_level
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from cilab.errors import TableError, nearest
 from cilab.stats import cluster as cl
 from cilab.stats.bootstrap import check_resamples, check_seed
 from cilab.stats.grounding import CLUSTERS, CONTROLS, REFERENCE, grounding
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Provenance, Result, number, read_rows
 
 #: The effects of `.table`, in order, with the model they belong to.
@@ -324,7 +325,7 @@ def mediate(
     _check_names(x, m, y, controls, cluster)
     check_resamples(resamples)
     check_seed(seed)
-    cl.check_level(ci_level)
+    check_level(ci_level)
     wanted = list(dict.fromkeys((x, m, y, *controls, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
     rows, groups, left_out = cl.complete(rows, (x, m, y, *controls), cluster)

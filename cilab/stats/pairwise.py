@@ -19,17 +19,16 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b
+from cilab.stats.ratings import MOST_UNDEFINED, check_level
 from cilab.stats.result import Result, number, readable
 from cilab.stats.row_task_model import expit
-from cilab.stats.scores import check_level, shared_ranks
+from cilab.stats.scores import shared_ranks
 
 Ties = Literal["half", "drop"]
 
 _STEPS, _TOLERANCE = 200, 1e-10
 #: Two scores closer than this are a tie.
 _SAME = 1e-9
-#: More resamples without an estimate than this share, and no interval is given.
-_MOST_UNDEFINED = 0.05
 
 
 # -- comparisons ------------------------------------------------------------------------------------------
@@ -501,7 +500,7 @@ def _pairwise_table(g: Grid, estimate: BradleyTerry, matrix: Array, draws: Array
     part = np.array([found[name]["part"] for name in g.names])
     for k in np.unique(part):
         ability[part == k] -= ability[part == k].mean()
-    enough = np.isnan(draws[:, 0]).mean() <= _MOST_UNDEFINED
+    enough = np.isnan(draws[:, 0]).mean() <= MOST_UNDEFINED
     lo, hi = bootstrap.percentile_interval(draws, ci_level) if enough else np.full((2, len(ability)), np.nan)
     total = matrix.sum(axis=0)
     rating_rank = shared_ranks(ability) if estimate.exists else [None] * len(ability)

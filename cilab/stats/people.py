@@ -18,8 +18,8 @@ from cilab.errors import TableError, nearest
 from cilab.stats import task_runs
 from cilab.stats.bootstrap import exact_mean
 from cilab.stats.grid import Grid, grid
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result, number
-from cilab.stats.scores import check_level
 from cilab.tables import TEAM_VERSIONS
 
 ALL_MODELS = "all"

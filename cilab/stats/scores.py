@@ -19,6 +19,7 @@ from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
 from cilab.stats.grid import ROW, Gate, Grid, Reviews, check_choice, grid, row_names
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result
 
 Resampling = Literal["tasks", "gated"]
@@ -344,12 +345,6 @@ def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: 
         return g.points(), g.replicates(resamples=resamples, seed=seed)
     rng = np.random.default_rng(seed)
     return g.points(), bootstrap.resample_gated(g.values, g.scored, g.slices, resamples=resamples, rng=rng)
-
-
-def check_level(ci_level: float) -> None:
-    """Refuse a level that is no fraction between 0 and 1."""
-    if isinstance(ci_level, bool) or not isinstance(ci_level, int | float) or not 0 < ci_level < 1:
-        raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
 
 
 def _common(

@@ -18,7 +18,8 @@ from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.compare import NO_ARM
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import sign_test
-from cilab.stats.scores import check_level, default_rows
+from cilab.stats.ratings import check_level
+from cilab.stats.scores import default_rows
 from cilab.stats.task_runs import TaskResult
 from cilab.tables import EVIDENCE
 

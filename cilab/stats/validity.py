@@ -17,8 +17,9 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, pearson
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result, readable
-from cilab.stats.scores import check_level, shared_ranks, split_mask
+from cilab.stats.scores import shared_ranks, split_mask
 
 #: Random halvings of the tasks.
 SPLITS = 1000

@@ -19,9 +19,10 @@ from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.fill_in import check_fillable, fillable, interval_text, percent_columns, rank_text, trials_of
 from cilab.stats.grid import ROW, Grid, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b
+from cilab.stats.ratings import check_level
 from cilab.stats.result import Result, number
 from cilab.stats.row_task_model import Trials, expit
-from cilab.stats.scores import check_level, shared_ranks
+from cilab.stats.scores import shared_ranks
 
 #: Propensities below this count as this: no task weighs more than ten.
 CLIP = 0.1
