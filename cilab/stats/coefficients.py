@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cilab.errors import TableError, nearest
+from cilab.stats.distributions import normal_two_sided
 from cilab.stats.ratings import Agreement, Patterns, Ratings, as_agreement, column_of, estimate, is_missing, rows_of
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -302,8 +303,6 @@ def _cohen(counts: np.ndarray, codes: np.ndarray, cost: np.ndarray | None, k: in
 
 
 def _cohen_z(p: Patterns, k: int, kappa: float) -> dict[str, float | None]:
-    from scipy import stats
-
     n = p.n.sum()
     rows, cols = (share[0] for share in _margins(p.n[None, :], p.codes, k))
     chance = float(rows @ cols)
@@ -311,7 +310,7 @@ def _cohen_z(p: Patterns, k: int, kappa: float) -> dict[str, float | None]:
     if variance <= 0:
         return {"z": None, "p": None}
     z = float(kappa / math.sqrt(variance))
-    return {"z": z, "p": float(2 * stats.norm.sf(abs(z)))}
+    return {"z": z, "p": normal_two_sided(z)}
 
 
 def _fleiss(counts: np.ndarray, by_category: np.ndarray, raters: int) -> np.ndarray:
@@ -323,8 +322,6 @@ def _fleiss(counts: np.ndarray, by_category: np.ndarray, raters: int) -> np.ndar
 
 
 def _fleiss_z(totals: np.ndarray, subjects: int, raters: int, kappa: float) -> dict[str, float | None]:
-    from scipy import stats
-
     p = totals / (subjects * raters)
     q = 1 - p
     base = float((p * q).sum())
@@ -332,7 +329,7 @@ def _fleiss_z(totals: np.ndarray, subjects: int, raters: int, kappa: float) -> d
     if spread <= 0:
         return {"z": None, "p": None}
     z = kappa / (math.sqrt(2 * spread) / (base * math.sqrt(subjects * raters * (raters - 1))))
-    return {"z": z, "p": float(2 * stats.norm.sf(abs(z)))}
+    return {"z": z, "p": normal_two_sided(z)}
 
 
 def _alpha(counts: np.ndarray, by_category: np.ndarray, level: str, numbers: np.ndarray | None) -> np.ndarray:

@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.errors import TableError
 from cilab.stats import maze_rows
+from cilab.stats.distributions import share_interval
 from cilab.stats.hypothesis_tests import paired_t
 from cilab.stats.maze_rows import mean_interval, with_ends, z_of
 from cilab.stats.result import Result
@@ -310,10 +311,8 @@ def _caps(used: pl.DataFrame, seats: pl.DataFrame, ci_level: float) -> pl.DataFr
 def _share(hits: int, n: int, ci_level: float) -> dict[str, float | None]:
     if n == 0:
         return {"share": None, "lo": None, "hi": None}
-    from scipy import stats
-
-    ci = stats.binomtest(hits, n).proportion_ci(ci_level, method="wilson")
-    return {"share": hits / n, "lo": float(ci.low), "hi": float(ci.high)}
+    lo, hi = share_interval(hits, n, ci_level, method="wilson")
+    return {"share": hits / n, "lo": lo, "hi": hi}
 
 
 def _statements(table: pl.DataFrame, messages: pl.DataFrame, overall: pl.DataFrame, cap: pl.DataFrame) -> list[str]:

@@ -18,6 +18,7 @@ from cilab.errors import TableError
 from cilab.stats import bootstrap
 from cilab.stats import row_task_model as model
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
+from cilab.stats.distributions import average_ranks
 from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b, permutation_p
 from cilab.stats.ratings import check_level
@@ -501,10 +502,8 @@ def alone_failures(g: Grid, strong: Sequence[int], rng: np.random.Generator) -> 
 
 
 def _centred_ranks(values: Array) -> Array:
-    from scipy.stats import rankdata
-
     # Means that are equal up to rounding share a rank.
-    return rankdata(np.round(values, 9)) - (len(values) + 1) / 2
+    return average_ranks(np.round(values, 9)) - (len(values) + 1) / 2
 
 
 def _spearman(

@@ -16,6 +16,7 @@ import polars as pl
 from cilab import registry
 from cilab.errors import TableError, nearest
 from cilab.stats.coefficients import cohen_kappa
+from cilab.stats.distributions import average_ranks, correlation, correlation_p
 from cilab.stats.maze_rows import copies, mean_interval, with_partner_effort, z_of
 from cilab.stats.result import Provenance, Result, read_rows
 
@@ -461,10 +462,8 @@ def _correlations(pairs: pl.DataFrame) -> pl.DataFrame:
     for method in ("pearson", "spearman"):
         r = p = None
         if len(x) >= 3 and np.ptp(x) > 0 and np.ptp(y) > 0:
-            from scipy import stats
-
-            found = stats.pearsonr(x, y) if method == "pearson" else stats.spearmanr(x, y)
-            r, p = float(found.statistic), float(found.pvalue)
+            r = correlation(x, y) if method == "pearson" else correlation(average_ranks(x), average_ranks(y))
+            p = correlation_p(r, len(x))
         lines.append({"method": method, "r": r, "p": p, "n": len(x)})
     return pl.DataFrame(lines, schema={"method": pl.String, "r": pl.Float64, "p": pl.Float64, "n": pl.Int64})
 

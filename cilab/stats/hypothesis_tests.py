@@ -1,6 +1,6 @@
 """Classical tests as the papers use them, with their edge cases decided and the method named in the result.
 
-May import `cilab.errors`. The distributions come from scipy; what libraries get wrong at the edges (a constant
+May import `cilab.stats.distributions` and `cilab.errors`. The rare distributions come from scipy; what libraries get wrong at the edges (a constant
 difference, no discordant pair, a missing value) is decided here: a missing value raises, a test that does not exist
 is undefined with the reason, and no NaN leaves this module.
 """
@@ -15,6 +15,18 @@ from typing import Any, Literal
 import numpy as np
 
 from cilab.errors import TableError
+from cilab.stats.distributions import (
+    average_ranks,
+    chi2_upper,
+    correlation,
+    correlation_p,
+    fair_coin_p,
+    kendall,
+    normal_quantile,
+    share_interval,
+    t_quantile,
+    t_two_sided,
+)
 
 Alternative = Literal["two-sided", "greater", "less"]
 _ALTERNATIVES = ("two-sided", "greater", "less")
@@ -104,8 +116,6 @@ def sign_test(
     >>> sign_test([1] * 18 + [-1] * 7).p.__round__(6)
     0.043285
     """
-    from scipy import stats
-
     d, dropped = _differences(x, y), 0
     dropped, d = int((d == 0).sum()), d[d != 0]
     gains, n = int((d > 0).sum()), d.size
@@ -113,9 +123,9 @@ def sign_test(
     method = "exact sign test, zero differences dropped"
     if n == 0:
         return HypothesisTest(method, 1.0, 0.0, reason="no difference other than 0", **common)
-    test = stats.binomtest(gains, n, 0.5, alternative=alternative)
-    ci = test.proportion_ci(ci_level, method="exact")
-    return HypothesisTest(method, float(test.pvalue), float(gains), gains / n, float(ci.low), float(ci.high), **common)
+    p = fair_coin_p(gains, n, alternative)
+    lo, hi = share_interval(gains, n, ci_level, alternative=alternative)
+    return HypothesisTest(method, p, float(gains), gains / n, lo, hi, **common)
 
 
 def wilcoxon(
@@ -158,8 +168,6 @@ def paired_t(x: Any, y: Any = None, *, ci_level: float = 0.95) -> HypothesisTest
     `detail["cohen_d"]` is the mean difference divided by the standard deviation of the differences. Differences that
     are all the same have no t: p is None with the reason, and the interval has width 0.
     """
-    from scipy import stats
-
     d = _differences(x, y)
     level, n = _level(ci_level), d.size
     if n == 0:
@@ -172,8 +180,8 @@ def paired_t(x: Any, y: Any = None, *, ci_level: float = 0.95) -> HypothesisTest
         return HypothesisTest("paired t-test", None, None, mean, mean, mean, level, n, reason=reason)
     sd = float(d.std(ddof=1))
     t = mean / (sd / math.sqrt(n))
-    half = float(stats.t.ppf(0.5 + level / 2, n - 1)) * sd / math.sqrt(n)
-    p = float(2 * stats.t.sf(abs(t), n - 1))
+    half = t_quantile(0.5 + level / 2, n - 1) * sd / math.sqrt(n)
+    p = t_two_sided(t, n - 1)
     detail = {"df": float(n - 1), "cohen_d": mean / sd}
     return HypothesisTest("paired t-test", p, t, mean, mean - half, mean + half, level, n, detail=detail)
 
@@ -186,8 +194,6 @@ def two_sample_t(x: Any, y: Any, *, equal_variances: bool = False, ci_level: flo
 
     `detail["cohen_d"]` is `cohen_d(x, y)`. Groups without any spread have no t: undefined with the reason.
     """
-    from scipy import stats
-
     a, b, level = _numbers("x", x), _numbers("y", y), _level(ci_level)
     method = "two-sample t-test (equal variances)" if equal_variances else "Welch's two-sample t-test"
     n = a.size + b.size
@@ -200,8 +206,8 @@ def two_sample_t(x: Any, y: Any, *, equal_variances: bool = False, ci_level: flo
         reason = "no spread in either group"
         return HypothesisTest(method, None, None, diff, diff, diff, level, n, reason=reason)
     se, df = _standard_error(a, b, equal_variances)
-    half = float(stats.t.ppf(0.5 + level / 2, df)) * se
-    p = float(2 * stats.t.sf(abs(diff) / se, df))
+    half = t_quantile(0.5 + level / 2, df) * se
+    p = t_two_sided(diff / se, df)
     detail = {"df": df, "cohen_d": cohen_d(a, b)}
     return HypothesisTest(method, p, diff / se, diff, diff - half, diff + half, level, n, detail=detail)
 
@@ -277,8 +283,6 @@ def mcnemar(table: Any) -> HypothesisTest:
     >>> mcnemar([[10, 0], [0, 12]]).p
     1.0
     """
-    from scipy import stats
-
     (_, b), (c, _) = counts = _two_by_two(table)
     n, discordant = int(counts.sum()), int(b + c)
     method = "McNemar's test, exact"
@@ -288,12 +292,12 @@ def mcnemar(table: Any) -> HypothesisTest:
     if discordant == 0:
         reason = "no discordant pair: chi-square is undefined"
         return HypothesisTest(method, 1.0, 0.0, 0.0, n=n, reason=reason, detail=dict.fromkeys(names))
-    p = float(stats.binomtest(int(b), discordant, 0.5).pvalue)
+    p = fair_coin_p(int(b), discordant)
     corrected = max(0, abs(int(b) - int(c)) - 1) ** 2 / discordant
     plain = (int(b) - int(c)) ** 2 / discordant
-    values = (corrected, float(stats.chi2.sf(corrected, 1)), plain, float(stats.chi2.sf(plain, 1)))
+    values = (corrected, chi2_upper(corrected, 1), plain, chi2_upper(plain, 1))
     detail = dict(zip(names, values, strict=True))
-    return HypothesisTest(method, min(1.0, p), float(b), (int(b) - int(c)) / n, n=n, detail=detail)
+    return HypothesisTest(method, p, float(b), (int(b) - int(c)) / n, n=n, detail=detail)
 
 
 # -- correlations -----------------------------------------------------------------------------------------
@@ -301,50 +305,40 @@ def mcnemar(table: Any) -> HypothesisTest:
 
 def pearson(x: Any, y: Any, *, ci_level: float = 0.95) -> HypothesisTest:
     """Pearson's correlation with its t-test and the interval from Fisher's z; undefined for constant input."""
-    from scipy import stats
-
     a, b, level = *_pair(x, y), _level(ci_level)
     method = "Pearson correlation, interval from Fisher's z"
     if reason := _no_correlation(a, b):
         return HypothesisTest(method, None, ci_level=level, n=a.size, reason=reason)
-    test = stats.pearsonr(a, b)
-    r, n = float(test.statistic), a.size
+    r, n = correlation(a, b), a.size
+    p = correlation_p(r, n) if n > 2 else None
     if n < 4 or abs(r) >= 1:
         reason = "fewer than 4 pairs: no interval" if n < 4 else None
         lo, hi = (None, None) if n < 4 else (r, r)
-        return HypothesisTest(method, float(test.pvalue) if n > 2 else None, r, r, lo, hi, level, n, reason=reason)
-    half = float(stats.norm.ppf(0.5 + level / 2)) / math.sqrt(n - 3)
+        return HypothesisTest(method, p, r, r, lo, hi, level, n, reason=reason)
+    half = normal_quantile(0.5 + level / 2) / math.sqrt(n - 3)
     lo, hi = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
-    return HypothesisTest(method, float(test.pvalue), r, r, lo, hi, level, n)
+    return HypothesisTest(method, p, r, r, lo, hi, level, n)
 
 
 def spearman(x: Any, y: Any) -> HypothesisTest:
     """Spearman's rank correlation, p from the t approximation; undefined for constant input."""
-    from scipy import stats
-
     a, b = _pair(x, y)
     method = "Spearman rank correlation, t approximation"
     if reason := _no_correlation(a, b):
         return HypothesisTest(method, None, n=a.size, reason=reason)
-    test = stats.spearmanr(a, b)
-    rho = max(-1.0, min(1.0, float(test.statistic)))
-    p, reason = (float(test.pvalue), None) if a.size > 2 else (None, "fewer than 3 pairs: no p")
+    rho = correlation(average_ranks(a), average_ranks(b))
+    p, reason = (correlation_p(rho, a.size), None) if a.size > 2 else (None, "fewer than 3 pairs: no p")
     return HypothesisTest(method, p, rho, rho, n=a.size, reason=reason)
 
 
 def kendall_tau_b(x: Any, y: Any) -> HypothesisTest:
     """Kendall's tau-b (ties counted); p exact without ties and up to 33 pairs, else the normal approximation."""
-    from scipy import stats
-
     a, b = _pair(x, y)
     if reason := _no_correlation(a, b):
         return HypothesisTest("Kendall's tau-b", None, n=a.size, reason=reason)
-    ties = np.unique(a).size < a.size or np.unique(b).size < b.size
-    exact = not ties and a.size <= 33
-    test = stats.kendalltau(a, b, variant="b", method="exact" if exact else "asymptotic")
-    tau = float(test.statistic)
+    tau, p, exact = kendall(a, b)
     method = f"Kendall's tau-b, {'exact' if exact else 'normal approximation'}"
-    return HypothesisTest(method, float(test.pvalue), tau, tau, n=a.size)
+    return HypothesisTest(method, p, tau, tau, n=a.size)
 
 
 # -- permutation ------------------------------------------------------------------------------------------
@@ -496,9 +490,12 @@ def _adjusted(present: list[float], method: str, m: int) -> list[float]:
         corrected = np.empty(m)
         corrected[order] = stepped
     else:
-        from scipy import stats
-
-        corrected = stats.false_discovery_control(padded, method=method)
+        order = np.argsort(-padded, kind="stable")
+        stepped = padded[order] * m / np.arange(m, 0, -1)
+        if method == "by":
+            stepped = stepped * (1 / np.arange(1, m + 1)).sum()
+        corrected = np.empty(m)
+        corrected[order] = np.minimum.accumulate(stepped)
     return [min(1.0, float(v)) for v in corrected[: len(present)]]
 
 

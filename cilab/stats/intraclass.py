@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cilab.errors import TableError, nearest
+from cilab.stats.distributions import f_quantile, f_upper
 from cilab.stats.ratings import Agreement, check_level, rows_of
 
 #: The six forms in McGraw and Wong's notation: one-way, two-way consistency, two-way absolute agreement; single, mean.
@@ -101,10 +102,8 @@ def _icc(s: _Squares, form: str, level: float) -> Agreement:
     if s.subjects == 0 or single is None:
         return Agreement(value=None, reason=_NO_DIFFERENCE, detail=detail, **common)
     if noise > 0:
-        from scipy import stats
-
         f = s.subjects / noise
-        detail |= {"F": f, "p": float(stats.f.sf(f, s.n - 1, df2))}
+        detail |= {"F": f, "p": f_upper(f, s.n - 1, df2)}
     average = form.endswith("k)")
     value = _icc_average(s, form) if average else single
     if value is None:
@@ -137,8 +136,6 @@ def _share(s: _Squares, noise: float, total: float) -> float | None:
 
 def _icc_interval(s: _Squares, form: str, single: float, level: float, noise: float) -> tuple[float, float]:
     """Bounds of the single-rating form."""
-    from scipy import stats
-
     upper = 0.5 + level / 2
     n, k = s.n, s.k
     if noise == 0 and (s.raters == 0 or not form.startswith("ICC(A")):
@@ -146,15 +143,15 @@ def _icc_interval(s: _Squares, form: str, single: float, level: float, noise: fl
     if not form.startswith("ICC(A"):
         df2 = n * (k - 1) if form in ("ICC(1)", "ICC(k)") else (n - 1) * (k - 1)
         f = s.subjects / noise
-        low = f / float(stats.f.ppf(upper, n - 1, df2))
-        high = f * float(stats.f.ppf(upper, df2, n - 1))
+        low = f / f_quantile(upper, n - 1, df2)
+        high = f * f_quantile(upper, df2, n - 1)
         return (low - 1) / (low + k - 1), (high - 1) / (high + k - 1)
     # Satterthwaite's degrees of freedom, with a and b divided by their common 1 / (1 - rho), which cancels.
     a, b = k * single / n, 1 - single + k * single * (n - 1) / n
     v = (a * s.raters + b * s.error) ** 2 / (
         (a * s.raters) ** 2 / (k - 1) + (b * s.error) ** 2 / ((n - 1) * (k - 1))
     )  # fmt: skip
-    f_low, f_high = float(stats.f.ppf(upper, n - 1, v)), float(stats.f.ppf(upper, v, n - 1))
+    f_low, f_high = f_quantile(upper, n - 1, v), f_quantile(upper, v, n - 1)
     rest = k * s.raters + (k * n - k - n) * s.error
     low = n * (s.subjects - f_low * s.error) / (f_low * rest + n * s.subjects)
     high = n * (f_high * s.subjects - s.error) / (rest + n * f_high * s.subjects)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from cilab.errors import TableError
+from cilab.stats.distributions import share_interval
 from cilab.stats.hypothesis_tests import HypothesisTest, fisher
 from cilab.stats.labels import read_labels, wide
 from cilab.stats.ratings import check_level, column_of, is_missing, rows_of
@@ -205,10 +206,8 @@ _LINE |= dict.fromkeys(("lenient_pct", "lo_pct", "hi_pct"), pl.Float64)
 def _line(models: str, lenient: int, n: int, ci_level: float) -> dict[str, Any]:
     line: dict[str, Any] = {"models": models, "n_messages": n, "n_lenient": lenient}
     if n:
-        from scipy.stats import binomtest
-
-        ends = binomtest(lenient, n).proportion_ci(ci_level)
-        line |= {"lenient_pct": 100 * lenient / n, "lo_pct": 100 * ends.low, "hi_pct": 100 * ends.high}
+        lo, hi = share_interval(lenient, n, ci_level)
+        line |= {"lenient_pct": 100 * lenient / n, "lo_pct": 100 * lo, "hi_pct": 100 * hi}
     return line
 
 

@@ -17,6 +17,7 @@ import polars as pl
 from cilab.errors import TableError, nearest
 from cilab.stats import task_runs
 from cilab.stats.bootstrap import exact_mean
+from cilab.stats.distributions import share_interval
 from cilab.stats.grid import Grid, grid
 from cilab.stats.ratings import check_level
 from cilab.stats.result import Result, number
@@ -222,13 +223,10 @@ def _check_tasks(lines: Sequence[Mapping[str, Any]], g: Grid) -> None:
 
 
 def _people_share(line: Mapping[str, Any], ci_level: float) -> dict[str, Any]:
-    from scipy import stats
-
     pct, n = line["people_pct"], line["people_n"]
     lo = hi = None
     if pct is not None and n:
-        test = stats.binomtest(round(pct * n / 100), int(n)).proportion_ci(ci_level, method="exact")
-        lo, hi = 100 * float(test.low), 100 * float(test.high)
+        lo, hi = (100 * end for end in share_interval(round(pct * n / 100), int(n), ci_level))
     return {
         "task": line["task"],
         "version": line["version"],
