@@ -14,11 +14,13 @@ Same input, same bytes
 from __future__ import annotations
 
 import html
+import importlib
 import json
 import os
 import re
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,7 +54,8 @@ _OPTIONS = {"png": {"pil_kwargs": {"compress_level": 3}}}
 _INLINE = ("inline", "matplotlib_inline.backend_inline")
 #: Data sets that a notebook's `data` parameter may name instead of a folder; each is a function of `cilab.datasets`.
 DATA_SETS = ("simulated_mazes", "simulated_release", "published_round", "hand_worked_round")
-_URL_GRAMMAR = "rfc3987_syntax"
+#: jsonschema compiles a grammar of international URLs (3 s), papermill loads clients of file systems (0.5 s).
+_NOT_NEEDED = {"jsonschema": ("rfc3987_syntax",), "papermill": ("pyarrow.fs", "boto3")}
 _RECORD = "application/vnd.cilab.record+json"
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*$")
 #: The number before a notebook's name orders the folder in JupyterLab; a report goes without it.
@@ -326,12 +329,11 @@ def save(figure: Axes | Figure, name: str, *, result: Result, folder: str | os.P
         "pdf": {"Title": name, "Subject": text, "CreationDate": None},
     }
     written = []
-    with style.context(), _placed_once(fig) as placed, _fonts_of_outlines_only():
+    with style.context(), _placed(fig), _fonts_of_outlines_only():
         for ending in FORMATS:
             target = Path(folder) / f"{name}.{ending}"
             with _replacing(target) as temporary:
                 fig.savefig(temporary, format=ending, metadata=metadata[ending], **_OPTIONS.get(ending, {}))
-            placed()
             written.append(target)
     _show_instead(fig, written[0])
     _tell("figures", [path.name for path in written])
@@ -375,19 +377,23 @@ def _fonts_of_outlines_only() -> Iterator[None]:
 
 
 @contextmanager
-def _placed_once(fig: Figure) -> Iterator[Callable[[], None]]:
-    """Gives a function that says: everything has its place now. To find places takes as long as to draw."""
+def _placed(fig: Figure) -> Iterator[None]:
+    """Everything has its place within: to find places takes as long as to draw, and each format would look for them."""
     import matplotlib
 
-    engine = fig.get_layout_engine()
-
-    def placed() -> None:
+    engine, dpi, saved = fig.get_layout_engine(), fig.dpi, matplotlib.rcParams["savefig.dpi"]
+    if engine is None:
+        yield
+        return
+    try:
+        fig.dpi = dpi if saved == "figure" else saved  # the size of letters is rounded to pixels
+        engine.execute(fig)
+        fig.dpi = dpi
         with matplotlib.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
             fig.set_layout_engine(None)
-
-    try:
-        yield placed
+        yield
     finally:
+        fig.dpi = dpi
         fig.set_layout_engine(engine)
 
 
@@ -491,23 +497,24 @@ def parameters(name: str) -> dict[str, str]:
     return _parameters(find_report(name))
 
 
-def _without_url_grammar() -> None:
-    """Import jsonschema, which everything about notebooks needs, without a grammar that notebooks do not need.
+def _import_lean(package: str) -> None:
+    """Import jsonschema or papermill without the optional packages of `_NOT_NEEDED`, which take most of the time.
 
-    It compiles that of international URLs as it is imported, which takes three seconds, and does without the check
-    where the package is missing. So the package is missing while it is imported.
+    Both do without where these are not installed. So they are missing while they are imported.
     """
-    if {"jsonschema", _URL_GRAMMAR} & set(sys.modules):
+    if package in sys.modules:
         return
-    sys.modules[_URL_GRAMMAR] = None  # type: ignore[assignment]
+    optional = [name for name in _NOT_NEEDED[package] if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(optional))  # type: ignore[arg-type]
     try:
-        import jsonschema  # noqa: F401
+        importlib.import_module(package)
     finally:
-        del sys.modules[_URL_GRAMMAR]
+        for name in optional:
+            del sys.modules[name]
 
 
 def _parameters(report: ReportInfo) -> dict[str, str]:
-    _without_url_grammar()
+    _import_lean("jsonschema"), _import_lean("papermill")
     import papermill as pm
 
     # Papermill formats paths that it is given; a notebook is left alone.
@@ -515,7 +522,7 @@ def _parameters(report: ReportInfo) -> dict[str, str]:
 
 
 def _read(path: Path) -> NotebookNode:
-    _without_url_grammar()
+    _import_lean("jsonschema")
     import nbformat
 
     return nbformat.read(path, as_version=4)
@@ -596,6 +603,8 @@ def _execute(
         if progress is not None:
             progress(begun, total, report.title)
 
+    # While the kernel starts and runs, this process has nothing to do.
+    threading.Thread(target=importlib.import_module, args=["nbconvert"], daemon=True).start()
     failure = None
     with tempfile.TemporaryDirectory(prefix="cilab-report-") as scratch:
         partial = Path(scratch) / "notebook.ipynb"
@@ -611,6 +620,7 @@ def _execute(
                 execution_timeout=cell_timeout_s,
                 resources={"metadata": {"path": str(out)}},
                 kernel_manager_class=_kernel_manager(scratch),
+                shutdown_kernel="immediate",  # all that it wrote is there; to say goodbye takes half a second
                 extra_arguments=["--InlineBackend.figure_formats=retina", "--IPKernelApp.log_level=CRITICAL"],
                 on_cell_execute=count,
             )

@@ -6,74 +6,72 @@ a figure of its own, with small print that says where the numbers come from. Fig
 too: they return the Figure with all panels, or the Axes of one. The papers' tables are in `cilab.plots.tables`.
 """
 
-from cilab.plots.ablation import ablation, distilled
-from cilab.plots.agreement import agreement
-from cilab.plots.capability import capability
-from cilab.plots.conflict import conflict, dimension_correlations, joint_points
-from cilab.plots.differences import differences, drop
-from cilab.plots.dimensions import dimensions, profiles
-from cilab.plots.disagreement import disagreement, odds_ratios
-from cilab.plots.efficiency import efficiency, messages
-from cilab.plots.effort import effort
-from cilab.plots.failures import failures
-from cilab.plots.fill_in import fill_in
-from cilab.plots.gap import gap
-from cilab.plots.grading import grading
-from cilab.plots.grounding import grounding
-from cilab.plots.items import items
-from cilab.plots.leaderboard import leaderboard
-from cilab.plots.lite import lite, lite_curve
-from cilab.plots.loss import loss
-from cilab.plots.mediation import mediation
-from cilab.plots.noticed import noticed
-from cilab.plots.output_tokens import output_tokens
-from cilab.plots.pairs import pairs
-from cilab.plots.pareto import pareto
-from cilab.plots.people import people
-from cilab.plots.power import power
-from cilab.plots.relay import relay
-from cilab.plots.release import release
-from cilab.plots.sources import sources
-from cilab.plots.takeover import takeover
-from cilab.plots.validity import validity
+from __future__ import annotations
 
-__all__ = [
-    "ablation",
-    "agreement",
-    "capability",
-    "conflict",
-    "differences",
-    "dimension_correlations",
-    "dimensions",
-    "disagreement",
-    "distilled",
-    "drop",
-    "efficiency",
-    "effort",
-    "failures",
-    "fill_in",
-    "gap",
-    "grading",
-    "grounding",
-    "items",
-    "joint_points",
-    "leaderboard",
-    "lite",
-    "lite_curve",
-    "loss",
-    "mediation",
-    "messages",
-    "noticed",
-    "odds_ratios",
-    "output_tokens",
-    "pairs",
-    "pareto",
-    "people",
-    "power",
-    "profiles",
-    "relay",
-    "release",
-    "sources",
-    "takeover",
-    "validity",
-]
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+#: Figures by name, and the module of each: loaded when it is first asked for, as a report needs three of thirty.
+_FIGURES = {
+    "ablation": "ablation",
+    "agreement": "agreement",
+    "capability": "capability",
+    "conflict": "conflict",
+    "differences": "differences",
+    "dimension_correlations": "conflict",
+    "dimensions": "dimensions",
+    "disagreement": "disagreement",
+    "distilled": "ablation",
+    "drop": "differences",
+    "efficiency": "efficiency",
+    "effort": "effort",
+    "failures": "failures",
+    "fill_in": "fill_in",
+    "gap": "gap",
+    "grading": "grading",
+    "grounding": "grounding",
+    "items": "items",
+    "joint_points": "conflict",
+    "leaderboard": "leaderboard",
+    "lite": "lite",
+    "lite_curve": "lite",
+    "loss": "loss",
+    "mediation": "mediation",
+    "messages": "efficiency",
+    "noticed": "noticed",
+    "odds_ratios": "disagreement",
+    "output_tokens": "output_tokens",
+    "pairs": "pairs",
+    "pareto": "pareto",
+    "people": "people",
+    "power": "power",
+    "profiles": "dimensions",
+    "relay": "relay",
+    "release": "release",
+    "sources": "sources",
+    "takeover": "takeover",
+    "validity": "validity",
+}
+__all__ = sorted(_FIGURES)
+
+
+class _Figures(ModuleType):
+    """The package, whose attribute `gap` is the function and stays it when the module `cilab.plots.gap` is loaded."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIGURES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_FIGURES[name]}"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIGURES and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_FIGURES})
+
+
+sys.modules[__name__].__class__ = _Figures
