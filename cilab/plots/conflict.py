@@ -189,7 +189,7 @@ def _matrix(ax: Axes, *, result: DimensionCorrelations) -> None:
         for j, other in enumerate(names[: i + 1]):
             if (value := r.get(frozenset((one, other)))) is not None:
                 values[i, j] = value
-    ax.imshow(np.ma.masked_invalid(values), cmap=_R_MAP, vmin=-1, vmax=1, aspect="auto")
+    panels.cells(ax, values, vmin=-1, vmax=1, cmap=_R_MAP)
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
             text = f"{value:.2f}".replace("0.", ".", 1).replace("-", "\N{MINUS SIGN}")

@@ -125,20 +125,10 @@ def _open_note(of: Mapping[str, roster.Look]) -> str:
 
 
 def _cells(ax: Axes, scores: _Scores, order: Sequence[str]) -> None:
-    import numpy as np
-
-    n = len(scores.names)
-    values = np.ma.masked_invalid([[_nan(scores.cells.get((name, d))) for d in order] for name in scores.names])
-    overall = np.ma.masked_invalid([[_nan(scores.overall(name))] for name in scores.names])
-    look = {"cmap": panels.FRACTION_MAP, "vmin": 0, "vmax": 100, "aspect": "auto", "interpolation": "nearest"}
-    ax.imshow(values, extent=(-0.5, len(order) - 0.5, n - 0.5, -0.5), **look)
-    ax.imshow(overall, extent=(len(order) - 0.25, len(order) + 0.75, n - 0.5, -0.5), **look)
+    values = [[_nan(scores.cells.get((name, d))) for d in order] for name in scores.names]
+    panels.cells(ax, values, vmin=0, vmax=100)
+    panels.cells(ax, [[_nan(scores.overall(name))] for name in scores.names], vmin=0, vmax=100, left=len(order) - 0.25)
     ax.set_xlim(-0.5, len(order) + 0.75)
-    ax.set_ylim(n - 0.5, -0.5)
-    for i in range(1, n):
-        ax.axhline(i - 0.5, color="white", lw=0.8)
-    for j in range(1, len(order)):
-        ax.axvline(j - 0.5, color="white", lw=0.8)
     for i, name in enumerate(scores.names):
         row = [scores.cells.get((name, d)) for d in order]
         for at, value in [*enumerate(row), (len(order) + 0.25, scores.overall(name))]:
@@ -236,7 +226,8 @@ def _radar(ax: Axes, scores: _Scores, name: str, of: Mapping[str, roster.Look]) 
 
     look = of[scores.models[scores.names.index(name)]]
     n = len(scores.dimensions)
-    spokes = [(math.sin(2 * math.pi * i / n), math.cos(2 * math.pi * i / n)) for i in range(n)]  # clockwise from the top
+    angles = [2 * math.pi * i / n for i in range(n)]
+    spokes = [(math.sin(angle), math.cos(angle)) for angle in angles]  # clockwise from the top
     ax.set(xlim=(-100, 100), ylim=(-100, 100), aspect="equal")
     ax.set_axis_off()
     for radius, color in ((50, "#dddddd"), (100, "#404040")):

@@ -197,7 +197,7 @@ def _by_family(ax: Axes, *, result: DisagreementResult) -> None:
     cells = {(r["starter_family"], r["follower_family"]): r for r in table.iter_rows(named=True)}
     families = sorted({name for key in cells for name in key})
     rates = [[cells[a, b]["rate"] if (a, b) in cells else np.nan for b in families] for a in families]
-    ax.imshow(np.ma.masked_invalid(rates), cmap=panels.FRACTION_MAP, vmin=0, vmax=1, aspect="auto")
+    panels.cells(ax, rates, vmin=0, vmax=1)
     for (a, b), cell in cells.items():
         text = f"{cell['rate']:.2f}\nn = {cell['n']}"
         at = (families.index(b), families.index(a))

@@ -88,7 +88,7 @@ def _correlations(ax: Axes, *, result: GradingResult) -> None:
             one, two = sorted((raters.index(row["first"]), raters.index(row["second"])))
             values[two, one] = row["r"]
     low = min(0.0, float(np.nanmin(values, initial=0.0)))
-    ax.imshow(np.ma.masked_invalid(values[1:, :-1]), cmap=panels.FRACTION_MAP, vmin=low, vmax=1, aspect="auto")
+    panels.cells(ax, values[1:, :-1], vmin=low, vmax=1)
     for i in range(1, len(raters)):
         for j in range(i):
             if not np.isnan(values[i, j]):

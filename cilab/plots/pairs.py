@@ -76,7 +76,7 @@ def _draw_cells(ax: Axes, result: PairsResult, shown: Sequence[str], cells: dict
     found = [[cells.get((a, b)) for b in shown] for a in shown]
     means = np.ma.masked_invalid([[c["mean"] if c else np.nan for c in row] for row in found])
     low, high = min(0.0, float(means.min())), max(1.0, float(means.max()))
-    image = ax.imshow(means, cmap=panels.FRACTION_MAP, vmin=low, vmax=high, aspect="auto")
+    mesh = panels.cells(ax, means, vmin=low, vmax=high, edge="#e8e8e8")
     size = 6.6 if len(shown) <= 9 else 5.6 if len(shown) <= 15 else 4.4
     for i, row in enumerate(found):
         for j, cell in enumerate(row):
@@ -89,7 +89,7 @@ def _draw_cells(ax: Axes, result: PairsResult, shown: Sequence[str], cells: dict
             if cell["homogeneous"]:
                 ax.add_patch(_frame_of(i, j))
     label = OUTCOMES[result.parameters["outcome"]].replace(" (", "\n(")
-    ax.get_figure().colorbar(image, ax=ax, label=label, fraction=0.04, pad=0.02).outline.set_linewidth(0.5)
+    ax.get_figure().colorbar(mesh, ax=ax, label=label, fraction=0.04, pad=0.02).outline.set_linewidth(0.5)
 
 
 def _frame_of(i: int, j: int) -> Any:
@@ -103,10 +103,6 @@ def _draw_frame(ax: Axes, names: Sequence[str]) -> None:
     ax.set_xticks(ticks, names, rotation=90 if len(names) > 5 else 20, ha="center" if len(names) > 5 else "right")
     ax.set_yticks(ticks, names)
     ax.tick_params(length=0)
-    ax.set_xticks([i - 0.5 for i in ticks][1:], minor=True)
-    ax.set_yticks([i - 0.5 for i in ticks][1:], minor=True)
-    ax.grid(which="minor", color="#e8e8e8", lw=0.6)
-    ax.tick_params(which="minor", length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("Follower")
     ax.set_ylabel("Starter")

@@ -13,6 +13,7 @@ from cilab.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
@@ -198,6 +199,31 @@ def rows(ax: Axes, names: Sequence[str], *, width: int = style.NAME_WIDTH) -> No
     for i in range(1, len(names), 2):
         ax.axhspan(i - 0.5, i + 0.5, color="#f4f4f4", lw=0, zorder=0)
     ax.grid(axis="x")
+
+
+def cells(
+    ax: Axes,
+    values: Any,
+    *,
+    vmin: float,
+    vmax: float,
+    cmap: str = FRACTION_MAP,
+    left: float = -0.5,
+    edge: str = "white",
+) -> QuadMesh:
+    """Draw an array (lines, columns) as coloured cells around whole numbers, the first line on top; NaN stays white.
+
+    Shapes, not a picture: files stay small, and sharp at any size. `left` is where the first column begins, `edge` the
+    colour of the lines between.
+    """
+    import numpy as np
+
+    shown = np.ma.masked_invalid(values)
+    lines, columns = shown.shape
+    edges = np.arange(columns + 1) + left, np.arange(lines + 1) - 0.5
+    mesh = ax.pcolormesh(*edges, shown, cmap=cmap, vmin=vmin, vmax=vmax, edgecolors=edge, linewidth=0.8)
+    ax.set(xlim=(left, left + columns), ylim=(lines - 0.5, -0.5))
+    return mesh
 
 
 def ink(fraction: float) -> str:

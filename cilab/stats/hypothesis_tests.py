@@ -1,8 +1,8 @@
 """Classical tests as the papers use them, with their edge cases decided and the method named in the result.
 
-May import `cilab.stats.distributions` and `cilab.errors`. The rare distributions come from scipy; what libraries get wrong at the edges (a constant
-difference, no discordant pair, a missing value) is decided here: a missing value raises, a test that does not exist
-is undefined with the reason, and no NaN leaves this module.
+May import `cilab.stats.distributions` and `cilab.errors`. What libraries get wrong at the edges (a constant difference,
+no discordant pair, a missing value) is decided here: a missing value raises, a test that does not exist is undefined
+with the reason, and no NaN leaves this module.
 """
 
 from __future__ import annotations

@@ -55,18 +55,18 @@ def test_every_pair_of_dimensions_has_one_cell() -> None:
     ax = found.plot()
     wanted = [f"{r:.2f}".replace("0.", ".", 1).replace("-", MINUS) for r in found.table["r"]]
     assert sorted(texts(ax, "cell")) == sorted(wanted)
-    assert ax.images[0].get_array().count() == found.table.height == 28
+    assert ax.collections[0].get_array().count() == found.table.height == 28
     assert found.loadings.sort("loading")["dimension"][0] == "handling_conflict"
     assert ax.get_yticklabels()[-1].get_text() == "Conflict"
 
 
 def test_a_cell_holds_the_correlation_of_its_row_and_column() -> None:
     found = result("dimension_correlations")
-    image = found.plot().images[0].get_array()
+    mesh = found.plot().collections[0].get_array()
     names = found.loadings.sort("loading", descending=True)["dimension"].to_list()
     for one, other, r in found.table.select("dimension", "other", "r").rows():
         i, j = sorted((names.index(one), names.index(other)))
-        assert image[j - 1, i] == pytest.approx(r)
+        assert mesh[j - 1, i] == pytest.approx(r)
 
 
 def test_the_figure_has_four_panels_marked_and_without_overlap() -> None:

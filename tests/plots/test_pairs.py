@@ -39,11 +39,11 @@ def by_hand(prefix: str = "") -> PairsResult:
 
 def test_starters_are_rows_followers_columns_and_the_better_agent_comes_first() -> None:
     ax = by_hand().plot()
-    image = ax.images[0].get_array()
+    mesh = ax.collections[0].get_array()
     assert [t.get_text() for t in ax.get_yticklabels()] == ["big", "small"]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["big", "small"]
-    assert image[0].tolist() == pytest.approx([0.9, 0.55])
-    assert image[1].tolist() == [None, pytest.approx(0.3)]  # small never started with big
+    assert mesh[0].tolist() == pytest.approx([0.9, 0.55])
+    assert mesh[1].tolist() == [None, pytest.approx(0.3)]  # small never started with big
     assert (ax.get_ylabel(), ax.get_xlabel()) == ("Starter", "Follower")
 
 
@@ -57,8 +57,8 @@ def test_a_single_rollout_has_no_interval_to_print() -> None:
 
 
 def test_negative_means_have_their_own_colour() -> None:
-    image = pairs(frame(pair("a", "b", [-0.5]))).plot().images[0]
-    assert image.norm.vmin == -0.5
+    mesh = pairs(frame(pair("a", "b", [-0.5]))).plot().collections[0]
+    assert mesh.norm.vmin == -0.5
 
 
 def test_pairs_of_copies_have_a_frame() -> None:
@@ -94,7 +94,8 @@ def test_no_text_overlaps(prefix: str) -> None:
 def test_the_simulated_study_draws_every_pair_that_was_played() -> None:
     found = result("pairs")
     ax = found.plot()
-    assert ax.images[0].get_array().count() == len(texts(ax, "cell")) == 58  # 14 agents with copies, 22 pairs twice
+    # 14 agents with copies, 22 pairs twice
+    assert ax.collections[0].get_array().count() == len(texts(ax, "cell")) == 58
     assert overlaps(ax.figure) == []
 
 
