@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -132,8 +133,8 @@ def correlation_p(r: float, n: int) -> float:
     return t_two_sided(r * math.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2)
 
 
-#: Pairs of values that are compared at once.
-_AT_ONCE = 4_000_000
+#: Up to so many values all pairs are compared; scipy.stats sorts, which is faster for more.
+_MOST_BY_PAIRS = 200
 
 
 def kendall(x: Array, y: Array) -> tuple[float, float, bool]:
@@ -142,35 +143,44 @@ def kendall(x: Array, y: Array) -> tuple[float, float, bool]:
     Exact without ties and up to 33 pairs (the number of permutations of n with so many inversions); otherwise the
     normal approximation with the variance corrected for ties (Kendall 1970).
     """
-    n, ahead = len(x), 0
-    step = max(1, _AT_ONCE // n)
-    for start in range(0, n, step):
-        block = slice(start, start + step)
-        ahead += int((np.sign(x[block, None] - x) * np.sign(y[block, None] - y)).sum())
-    s, total = ahead // 2, n * (n - 1) // 2  # concordant minus discordant pairs
-    (x_pairs, x_cubes, x_spread), (y_pairs, y_cubes, y_spread) = _tied(x), _tied(y)
+    n = len(x)
+    if n > _MOST_BY_PAIRS:
+        from scipy import stats
+
+        found = stats.kendalltau(x, y, variant="b", method="asymptotic")
+        return float(found.statistic), float(found.pvalue), False
+    dx, dy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    s, total = int((dx * dy).sum()) // 2, n * (n - 1) // 2  # concordant minus discordant pairs
+    x_pairs, y_pairs = (total - np.count_nonzero(d) // 2 for d in (dx, dy))  # that are tied
     tau = s / math.sqrt(total - x_pairs) / math.sqrt(total - y_pairs)
     tau = max(-1.0, min(1.0, tau))
     if x_pairs == y_pairs == 0 and n <= 33:
         return tau, _inversions_p((total - abs(s)) // 2, n), True
     m = n * (n - 1)
+    (x_cubes, x_spread), (y_cubes, y_spread) = _tied(x), _tied(y)
     variance = (m * (2 * n + 5) - x_spread - y_spread) / 18 + 2 * x_pairs * y_pairs / m
     variance += x_cubes * y_cubes / (9 * m * (n - 2))
     return tau, normal_two_sided(s / math.sqrt(variance)), False
 
 
-def _tied(values: Array) -> tuple[int, int, int]:
-    """Sums over groups of t equal values: t(t-1)/2, t(t-1)(t-2), t(t-1)(2t+5)."""
-    t = np.unique(values, return_counts=True)[1].astype(object)  # whole numbers of any size
-    return int((t * (t - 1)).sum()) // 2, int((t * (t - 1) * (t - 2)).sum()), int((t * (t - 1) * (2 * t + 5)).sum())
+def _tied(values: Array) -> tuple[float, float]:
+    """Sums over groups of t equal values: t(t-1)(t-2) and t(t-1)(2t+5)."""
+    t = np.unique(values, return_counts=True)[1].astype(float)
+    return float((t * (t - 1) * (t - 2)).sum()), float((t * (t - 1) * (2 * t + 5)).sum())
 
 
 def _inversions_p(fewest: int, n: int) -> float:
     """Two-sided p: twice the share of permutations of n values with at most `fewest` inversions."""
+    return min(1.0, 2 * _at_most(n)[fewest] / math.factorial(n))
+
+
+@cache
+def _at_most(n: int) -> tuple[int, ...]:
+    """How many permutations of n values have at most 0, 1, 2, ... inversions."""
     ways = [1]
     for size in range(2, n + 1):
         sums = [0, *itertools.accumulate(ways)]
         last = len(sums) - 1
         length = len(ways) + size - 1
         ways = [sums[min(k + 1, last)] - sums[max(0, k + 1 - size)] for k in range(length)]
-    return min(1.0, 2 * sum(ways[: fewest + 1]) / math.factorial(n))
+    return tuple(itertools.accumulate(ways))

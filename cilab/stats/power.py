@@ -238,6 +238,7 @@ def _fitted(g: Grid, values: Array) -> tuple[ItemResponse, tuple[str, ...]]:
     return fit_item_response(np.where(rows[:, None], values, np.nan)[rows], g.slices), remarks
 
 
+@functools.cache
 def _nodes() -> tuple[Array, Array]:
     """Nodes and weights of a quadrature over a standard normal."""
     x, w = np.polynomial.hermite_e.hermegauss(_NODES)
