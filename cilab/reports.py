@@ -20,12 +20,13 @@ import os
 import re
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from nbconvert import HTMLExporter
     from nbformat import NotebookNode
 
     from cilab.stats.result import Result
@@ -455,6 +457,7 @@ def render(
         asked.setdefault("figures_dir", _portable(figures_dir, out_dir))
     began = time.monotonic()
     _folder(out_dir), _folder(figures_dir)
+    exporter = ThreadPoolExecutor(1).submit(_exporter)  # while the kernel runs, this process has nothing to do
     try:
         nb, failure = _execute(report, asked, out_dir, progress, start_timeout_s, cell_timeout_s)
         records, warnings = _clean(nb)
@@ -474,7 +477,7 @@ def render(
         for left in set(_figures_of(target.notebook)) - {path.name for path in target.figures}:
             (figures_dir / left).unlink(missing_ok=True)  # else it would pass for a figure of this rendering
         write_text(target.notebook, _notebook_text(nb))
-        write_text(target.html, _page(nb, report, facts, asked))
+        write_text(target.html, _page(nb, report, facts, asked, exporter.result()))
         failed.unlink(missing_ok=True)
     except ReportError as e:
         _log(out_dir, name, asked, began, str(e), ())
@@ -603,8 +606,6 @@ def _execute(
         if progress is not None:
             progress(begun, total, report.title)
 
-    # While the kernel starts and runs, this process has nothing to do.
-    threading.Thread(target=importlib.import_module, args=["nbconvert"], daemon=True).start()
     failure = None
     with tempfile.TemporaryDirectory(prefix="cilab-report-") as scratch:
         partial = Path(scratch) / "notebook.ipynb"
@@ -749,11 +750,11 @@ $footer
 """)
 
 
-def _page(nb: NotebookNode, report: ReportInfo, facts: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """The notebook as one self-contained HTML page without code."""
+@cache
+def _exporter() -> HTMLExporter:
+    """What makes pages, with its templates compiled."""
     from nbconvert import HTMLExporter
-
-    from cilab import __version__
+    from nbformat.v4 import new_notebook
 
     exporter = HTMLExporter(
         template_name="basic",
@@ -762,6 +763,20 @@ def _page(nb: NotebookNode, report: ReportInfo, facts: Mapping[str, Any], asked:
         exclude_output_prompt=True,
         exclude_anchor_links=True,
     )
+    exporter.from_notebook_node(new_notebook())
+    return exporter
+
+
+def _page(
+    nb: NotebookNode,
+    report: ReportInfo,
+    facts: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    exporter: HTMLExporter,
+) -> str:
+    """The notebook as one self-contained HTML page without code."""
+    from cilab import __version__
+
     body, _ = exporter.from_notebook_node(nb)
     lines = [repr(Header(facts))] if facts else []
     lines.append("Parameters: " + (json.dumps(dict(asked), sort_keys=True)[1:-1] or "the notebook's own") + ".")

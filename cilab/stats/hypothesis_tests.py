@@ -321,22 +321,29 @@ def pearson(x: Any, y: Any, *, ci_level: float = 0.95) -> HypothesisTest:
 
 
 def spearman(x: Any, y: Any) -> HypothesisTest:
-    """Spearman's rank correlation, p from the t approximation; undefined for constant input."""
+    """Spearman's rank correlation, p from the t approximation; undefined for constant input.
+
+    Values that are equal up to rounding share a rank (see `kendall_tau_b`).
+    """
     a, b = _pair(x, y)
     method = "Spearman rank correlation, t approximation"
     if reason := _no_correlation(a, b):
         return HypothesisTest(method, None, n=a.size, reason=reason)
-    rho = correlation(average_ranks(a), average_ranks(b))
+    rho = correlation(average_ranks(_without_rounding(a)), average_ranks(_without_rounding(b)))
     p, reason = (correlation_p(rho, a.size), None) if a.size > 2 else (None, "fewer than 3 pairs: no p")
     return HypothesisTest(method, p, rho, rho, n=a.size, reason=reason)
 
 
 def kendall_tau_b(x: Any, y: Any) -> HypothesisTest:
-    """Kendall's tau-b (ties counted); p exact without ties and up to 33 pairs, else the normal approximation."""
+    """Kendall's tau-b (ties counted); p exact without ties and up to 33 pairs, else the normal approximation.
+
+    Values that are equal up to rounding, as 0.1 + 0.2 and 0.3, are tied: means of the same values must not differ by
+    the order in which they were added.
+    """
     a, b = _pair(x, y)
     if reason := _no_correlation(a, b):
         return HypothesisTest("Kendall's tau-b", None, n=a.size, reason=reason)
-    tau, p, exact = kendall(a, b)
+    tau, p, exact = kendall(_without_rounding(a), _without_rounding(b))
     method = f"Kendall's tau-b, {'exact' if exact else 'normal approximation'}"
     return HypothesisTest(method, p, tau, tau, n=a.size)
 
@@ -522,6 +529,12 @@ def _pair(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     if a.size != b.size:
         raise TableError(f"x and y must be of one length; they have {a.size} and {b.size} values")
     return a, b
+
+
+def _without_rounding(values: np.ndarray) -> np.ndarray:
+    """The values as shares of the largest, to 14 digits, so that those that only rounding tells apart are one."""
+    most = float(np.abs(values).max(initial=0))
+    return np.round(values / most, 14) if most > 0 else values
 
 
 def _differences(x: Any, y: Any) -> np.ndarray:

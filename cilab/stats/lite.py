@@ -208,7 +208,7 @@ def lite(
     bootstrap.check_seed(seed)
     g, remarks, left = _grid(study, settings)
     _check_size(g, per_dimension, names)
-    drawn = _splits(g, names, per_dimension, splits, seed)
+    drawn = _splits(g, names, [per_dimension], splits, seed).drop("per_dimension")
     chosen, read = _on_all_rows(g, names, per_dimension, seed)
     rows = pl.concat([_row_lines(g, name, chosen[name], read[name]) for name in names])
     table = _summary(drawn, names, per_dimension * len(g.slices)).with_columns(_over_all(rows, names))
@@ -260,10 +260,10 @@ def lite_curve(
         raise TableError(f"sizes is {sizes!r}: give a list of numbers of tasks per dimension, such as [1, 3, 5]")
     for size in sizes:
         _check_size(g, size, names)
-    lines = []
+    lines, drawn = [], _splits(g, names, list(dict.fromkeys(sizes)), splits, seed)
     for size in sizes:
         n = size * len(g.slices)
-        found = _summary(_splits(g, names, size, splits, seed), names, n)
+        found = _summary(drawn.filter(pl.col("per_dimension") == size), names, n)
         lines.append(found.select(pl.lit(size, pl.Int64).alias("per_dimension"), *(c for c in _CURVE)))
     return LiteCurve(
         table=pl.concat(lines),
@@ -374,12 +374,12 @@ def _cells(g: Grid) -> Cells:
 
 def means(values: Array, chosen: Sequence[Places]) -> Array:
     """Mean over the chosen tasks of each dimension, shape (rows, dimensions); NaN where a row solves none of them."""
-    out = np.empty((len(values), len(chosen)))
-    for d, tasks in enumerate(chosen):
-        there = ~np.isnan(values[:, tasks])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            out[:, d] = np.where(there, values[:, tasks], 0.0).sum(axis=1) / there.sum(axis=1)
-    return out
+    starts = np.cumsum([0, *map(len, chosen[:-1])])
+    taken = values[:, np.concatenate(chosen)]
+    there = ~np.isnan(taken)
+    sums = np.add.reduceat(np.where(there, taken, 0.0), starts, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sums / np.add.reduceat(there.astype(float), starts, axis=1)
 
 
 def choose_random(cells: Cells, k: int, rng: np.random.Generator) -> list[Places]:
@@ -492,25 +492,23 @@ def _penalty(kernel: Array, target: Array, models: NDArray[Any]) -> float:
 
 @dataclass(eq=False)
 class _Learned:
-    """What is learned from some rows: choices and models, each once however many methods use it."""
+    """What is learned from some rows: choices and models, each once however many methods and sizes use it."""
 
     seen: Cells
-    k: int
-    rng: np.random.Generator
+    largest: int
 
     def __post_init__(self) -> None:
         self._made: dict[str, Any] = {}
 
-    def chosen(self, how: str) -> list[Places]:
-        """Tasks chosen by `greedy`, `exhaustive` or `informative` (once), or at `random` (anew at every call)."""
+    def chosen(self, how: str, k: int, rng: np.random.Generator) -> list[Places]:
+        """`k` tasks each, by `greedy`, `exhaustive` or `informative` (once), or at `random` (anew at every call)."""
         if how == "random":
-            return choose_random(self.seen, self.k, self.rng)
-        make: dict[str, Callable[[], list[Places]]] = {
-            "greedy": lambda: choose_greedy(self.seen, self.k),
-            "exhaustive": lambda: choose_exhaustive(self.seen, self.k),
-            "informative": lambda: choose_informative(self._model(), self.k, self.seen.may),
-        }
-        return self._once(how, make[how])
+            return choose_random(self.seen, k, rng)
+        if how == "greedy":  # one task after the other: few are the first ones of many
+            return [tasks[:k] for tasks in self._once(how, lambda: choose_greedy(self.seen, self.largest))]
+        if how == "exhaustive":
+            return self._once(f"{how} {k}", lambda: choose_exhaustive(self.seen, k))
+        return self._once(f"{how} {k}", lambda: choose_informative(self._model(), k, self.seen.may))
 
     def read(self, new: Array, chosen: Sequence[Places], how: str) -> Array:
         """Dimension scores of new rows."""
@@ -532,6 +530,7 @@ class _Learned:
 # -- the check on unseen rows -----------------------------------------------------------------------------
 
 _SPLITS = {
+    "per_dimension": pl.Int64,
     "method": pl.String,
     "split": pl.Int64,
     "tau": pl.Float64,
@@ -548,32 +547,34 @@ def halves(models: NDArray[Any], splits: int, rng: np.random.Generator) -> list[
     return [np.isin(models, rng.permutation(names)[: len(names) // 2]) for _ in range(splits)]
 
 
-def _splits(g: Grid, names: Sequence[str], k: int, splits: int, seed: int) -> pl.DataFrame:
-    """One line per method and split; for random, one per drawn subset.
+def _splits(g: Grid, names: Sequence[str], sizes: Sequence[int], splits: int, seed: int) -> pl.DataFrame:
+    """One line per size, method and split; for random, one per drawn subset.
 
     Halves and random subsets have streams of their own, so that a method more or less changes no other's numbers.
     """
     cells = _cells(g)
     drawn = halves(cells.models, splits, np.random.default_rng((seed, 0)))
-    one = functools.partial(_split, cells, cells.full().mean(axis=1), names, k, seed)
+    one = functools.partial(_split, cells, cells.full().mean(axis=1), names, sizes, seed)
     lines = [line for some in each(one, enumerate(drawn)) for line in some]
     return pl.DataFrame(lines, schema=_SPLITS, orient="row")
 
 
 def _split(
-    cells: Cells, full: Array, names: Sequence[str], k: int, seed: int, numbered: tuple[int, Mask]
+    cells: Cells, full: Array, names: Sequence[str], sizes: Sequence[int], seed: int, numbered: tuple[int, Mask]
 ) -> list[tuple[Any, ...]]:
     """Lines of one split: what is chosen on its half, scored on the other one."""
     i, half = numbered
-    learned = _Learned(cells.rows(half), k, np.random.default_rng((seed, 1, i)))
+    learned = _Learned(cells.rows(half), max(sizes))
     new, lines = cells.values[~half], []
-    for name in names:
-        choose, read = METHODS[name]
-        for _ in range(RANDOM_DRAWS if choose == "random" else 1):
-            chosen = learned.chosen(choose)
-            overall = learned.read(new, chosen, read).mean(axis=1)
-            without = int(np.isnan(means(new, chosen)).any(axis=1).sum())
-            lines.append((name, i, *_agreement(overall, full[~half]), without))
+    for k in sizes:
+        rng = np.random.default_rng((seed, 1, i))
+        for name in names:
+            choose, read = METHODS[name]
+            for _ in range(RANDOM_DRAWS if choose == "random" else 1):
+                chosen = learned.chosen(choose, k, rng)
+                overall = learned.read(new, chosen, read).mean(axis=1)
+                without = int(np.isnan(means(new, chosen)).any(axis=1).sum())
+                lines.append((k, name, i, *_agreement(overall, full[~half]), without))
     return lines
 
 
@@ -623,8 +624,8 @@ def _reduction(error: float | None, random: float | None) -> float | None:
 
 def _on_all_rows(g: Grid, names: Sequence[str], k: int, seed: int) -> tuple[dict[str, list[Places]], dict[str, Array]]:
     cells = _cells(g)
-    learned = _Learned(cells, k, np.random.default_rng((seed, 2)))
-    chosen = {name: learned.chosen(METHODS[name][0]) for name in names}
+    learned, rng = _Learned(cells, k), np.random.default_rng((seed, 2))
+    chosen = {name: learned.chosen(METHODS[name][0], k, rng) for name in names}
     return chosen, {name: learned.read(cells.values, chosen[name], METHODS[name][1]) for name in names}
 
 

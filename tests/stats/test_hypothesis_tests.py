@@ -322,3 +322,13 @@ def test_no_table_of_counts_makes_a_nan(counts: list[int]) -> None:
         values = [test.p, test.statistic, test.estimate, test.lo, test.hi, *test.detail.values()]
         assert not any(v is not None and math.isnan(v) for v in values)
         assert test.p is None or 0 <= test.p <= 1
+
+
+@pytest.mark.parametrize("unit", [1, 1e-200, 1e9])
+def test_values_that_only_rounding_tells_apart_are_tied(unit: float) -> None:
+    x, equal = np.array([0.1 + 0.2, 0.3, 0.7, 0.9, 0.2]) * unit, np.array([0.3, 0.3, 0.7, 0.9, 0.2]) * unit
+    y = [1.0, 2.0, 4.0, 3.0, 5.0]
+    assert x[0] != x[1]
+    assert tests.kendall_tau_b(x, y) == tests.kendall_tau_b(equal, y)
+    assert tests.spearman(x, y) == tests.spearman(equal, y)
+    assert tests.kendall_tau_b(y, x).estimate == pytest.approx(scipy_stats.kendalltau(equal, y).statistic)
