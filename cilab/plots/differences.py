@@ -58,7 +58,10 @@ def drop(result: Leaderboard, *, ax: Axes | None = None) -> Axes:
         size=(style.PAGE_WIDTH, 1.4 + _ROW_INCHES * max(table.height, 4)),
         ncols=1,
         names=table["model"].to_list(),
-        notes=["On the tasks solved alone. Numbers: test minus baseline, points. Bars: intervals of the test score."],
+        notes=[
+            f"On {style.gated(result, 'the tasks solved alone', 'all tasks')}. Numbers: test minus baseline, points. "
+            "Bars: intervals of the test score."
+        ],
         label_y=36,
     )
 

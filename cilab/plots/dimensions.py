@@ -115,7 +115,8 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
         ax.set_title("Score by dimension (%)", loc="left", pad=10 + _LINES * deepest + 9)
         style.mark_simulated(ax, result, scores.models, y=14 + _LINES * (deepest + 1))
         if fig is not None:
-            note = "Test score over the tasks that a model solves alone; hardest dimension first. – no score."
+            of_tasks = style.gated(result, "the tasks that a model solves alone", "all tasks")
+            note = f"Test score over {of_tasks}; hardest dimension first. – no score."
             style.small_print(fig, result, note + _open_note(of))
     return ax
 

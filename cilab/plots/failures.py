@@ -149,4 +149,5 @@ def _frame(ax: Axes, at: dict[str, float], heads: dict[str, float]) -> None:
 
 def _note(result: FailureModes) -> str:
     level = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over tasks."
-    return f"{level} Of the test runs on tasks that the model solves alone; a run that fails has one mode."
+    of_runs = style.gated(result, "the test runs on tasks that the model solves alone", "all test runs")
+    return f"{level} Of {of_runs}; a run that fails has one mode."

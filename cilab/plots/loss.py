@@ -66,6 +66,7 @@ def loss(result: Loss, *, ax: Axes | None = None, panel: str | None = None) -> A
         for name, (t, n) in tables.items()
         if name in there
     }
+    of_tasks = style.gated(result, "the tasks solved alone", "all tasks")
     return panels.compose(
         result,
         {name: parts[name] for name in there},
@@ -75,8 +76,8 @@ def loss(result: Loss, *, ax: Axes | None = None, panel: str | None = None) -> A
         ncols=2,
         names=models["model"].to_list(),
         notes=[
-            "Of the tasks solved alone, each dimension counting equally; taking over is left out, as its baseline is "
-            "no calm team." + (" Left of 0: the test was better than the calm team." if below else "")
+            f"Of {of_tasks}, each dimension counting equally; taking over is left out, as its baseline is no calm team."
+            + (" Left of 0: the test was better than the calm team." if below else "")
         ],
         label_y=36 if whole else 48,
     )

@@ -213,6 +213,11 @@ def require(result: Any, kind: type, function: str) -> None:
         raise FigureError(f"plots.{function} draws a {kind.__name__}, not {type(result).__name__}")
 
 
+def gated(result: Any, words: str, otherwise: str) -> str:
+    """`words` where only tasks that were solved alone count in the result, else `otherwise`."""
+    return otherwise if result.parameters.get("gate") == "off" else words
+
+
 def simulated_label(result: Any, names: Iterable[str]) -> str | None:
     """The words that mark simulated data, or None for real data. `names` are the models in the figure."""
     if not result.provenance.simulated:

@@ -193,6 +193,7 @@ def leaderboard(result: Leaderboard, groups: GroupMeans | None = None, *, effort
     cells = pl.DataFrame(lines, infer_schema_length=None).sort("_place", maintain_order=True)
     bold = {"Overall": _best_in(cells, "_score"), "Drop": _best(cells["_drop"].to_list(), low=True)}
     blank = [c for c in ("Baseline", "Drop", "Public", "Held out") if (cells[c] == _NONE).all()]
+    blank += ["Solved alone"] if result.parameters.get("gate") == "off" else []
     cells = cells.drop("_score", "_drop", "_place", *blank, *([] if of_group else ["Group"]))
     return _table(
         cells,

@@ -156,7 +156,8 @@ def _legend(ax: Axes, place: str) -> None:
 
 
 def _notes(result: ValidityResult) -> list[str]:
-    out = ["Each point is a row, in head to head a pair of rows on the tasks that both solve alone."]
+    both = style.gated(result, "both solve alone", "both have scores on")
+    out = [f"Each point is a row, in head to head a pair of rows on the tasks that {both}."]
     if half := _get(result, "split_half", "reliability"):
         out += [f"Of split halves: {_words('reliability', half)[0]}, {half['n']:,} halvings."]
     return [" ".join(out)]

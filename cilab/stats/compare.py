@@ -164,7 +164,7 @@ def differences(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=f"Points of the overall score; {how}",
     )
 
@@ -391,7 +391,15 @@ def compare(
         n_used=int(g.runs["used"].sum()),
         n_left_out=_left_out(grid_left=g.n_left_out, total=g.n_used, used=int(g.runs["used"].sum())),
         provenance=g.provenance,
-        parameters={"a": name_a, "b": name_b, "tasks": tasks, "resamples": resamples, "seed": seed, "rows": n},
+        parameters={
+            **g.asked,
+            "a": name_a,
+            "b": name_b,
+            "tasks": tasks,
+            "resamples": resamples,
+            "seed": seed,
+            "rows": n,
+        },
         caption=(
             f"{name_a} minus {name_b} in points, {_WHICH[tasks]} {g.gate_words}"
             f"{f', mean over {n} rows' if n > 1 else ''}; "

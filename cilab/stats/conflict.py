@@ -152,7 +152,7 @@ def conflict(
             },
         ),
         provenance=g.provenance,
-        parameters={"version": version, "resamples": resamples, "seed": seed, "asks_labels": asks_labels},
+        parameters={**g.asked, "resamples": resamples, "seed": seed, "asks_labels": asks_labels},
         caption=(
             f"Shares of conflict runs ({version}) in percent; joint points in percent of the best deal, over the runs "
             "that end with one; the mean test score of the other dimensions."
@@ -392,7 +392,7 @@ def dimension_correlations(
             },
         ),
         provenance=g.provenance,
-        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=f"Pearson's r of dimension scores over {len(complete)} models.",
     )
 

@@ -171,7 +171,7 @@ def effort(
         n_used=used,
         n_left_out=task_runs.left_out(g, used, {"of rows that were run at one effort only": g.n_used - used}),
         provenance=g.provenance,
-        parameters={"default": default, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "default": default, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=(
             f"Score at the default and at high reasoning effort in percent; {_gated(g)} at both whose {_value(g)} "
             "rises or falls; p from a two-sided exact sign test, ties dropped."
@@ -429,7 +429,7 @@ def pareto(
         n_used=used,
         n_left_out=task_runs.left_out(whole, used, {"of rows without a known cost or a score": whole.n_used - used}),
         provenance=g.provenance,
-        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption="Overall score in percent against the cost of the model under test in its whole evaluation, in USD.",
     )
 
@@ -577,7 +577,7 @@ def loss(
         n_used=used,
         n_left_out=task_runs.left_out(whole, used, {"of taking over, or of rows left out": whole.n_used - used}),
         provenance=g.provenance,
-        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=(
             f"Of {'all tasks' if g.gate == 'off' else 'the tasks solved alone'}, in percent: passed in the test, lost "
             "in the test, lost in a calm team."
@@ -777,7 +777,7 @@ def capability(
         n_used=tests,
         n_left_out=task_runs.left_out(whole, tests, {"of other rows or versions": whole.n_used - tests}),
         provenance=g.provenance,
-        parameters={"measures": names, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "measures": names, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption="Pearson's r of scores with public measures of capability, over models at their default setting.",
     )
 

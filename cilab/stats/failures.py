@@ -420,6 +420,7 @@ def failures(
         n_left_out=found.left_out(),
         provenance=g.provenance,
         parameters={
+            **g.asked,
             "rules": [rule.name for rule in rules],
             "rater": rater,
             "resamples": resamples,
@@ -558,7 +559,7 @@ def noticed(
         n_used=runs.height,
         n_left_out=found.left_out(),
         provenance=g.provenance,
-        parameters={"rater": rater, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "rater": rater, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=(
             f"Share of {_FAILED} in which a judge's label shows that the model saw the problem, in percent, with half "
             f"the {100 * ci_level:g}% interval ({resamples:,} resamples of tasks within dimension)."

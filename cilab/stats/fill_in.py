@@ -241,6 +241,7 @@ def fill_in(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters={
+            **g.asked,
             "engine": engine,
             "widths": widths if isinstance(widths, str) else list(widths),
             "shift": shift,

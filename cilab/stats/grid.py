@@ -104,6 +104,11 @@ class Grid:
         return self.solved & ~self.refused
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """Which runs count, for the parameters of a result."""
+        return {"version": self.version, "gate": self.gate, "dimensions": list(self.dimensions)}
+
+    @property
     def gate_words(self) -> str:
         """What rows do with the tasks that count for them: "the tasks that they `solve alone`", or `have scores on`."""
         return "have scores on" if self.gate == "off" else "solve alone"

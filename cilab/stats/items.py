@@ -107,7 +107,7 @@ def items(study: Any, **settings: Any) -> ItemsResult:
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={"rows": g.rows.height, "ceiling": CEILING, "floor": FLOOR},
+        parameters={**g.asked, "rows": g.rows.height, "ceiling": CEILING, "floor": FLOOR},
         caption=f"Over {g.rows.height} rows; rows count on the tasks that they {g.gate_words}.",
     )
 
@@ -258,7 +258,7 @@ def sources(
         n_used=n_used,
         n_left_out=left_out(g, n_used, {}),
         provenance=g.provenance,
-        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=(
             f"Mean test value in percent by source family, models at the default setting; {100 * ci_level:g}% "
             "intervals, tasks resampled within dimension."

@@ -222,7 +222,7 @@ def lite(
         n_used=g.n_used,
         n_left_out=left,
         provenance=g.provenance,
-        parameters={"per_dimension": per_dimension, "method": list(names), "splits": splits, "seed": seed},
+        parameters={**g.asked, "per_dimension": per_dimension, "method": list(names), "splits": splits, "seed": seed},
         caption=_caption(g, per_dimension, splits),
     )
 
@@ -272,7 +272,7 @@ def lite_curve(
         n_used=g.n_used,
         n_left_out=left,
         provenance=g.provenance,
-        parameters={"sizes": list(sizes), "method": list(names), "splits": splits, "seed": seed},
+        parameters={**g.asked, "sizes": list(sizes), "method": list(names), "splits": splits, "seed": seed},
         caption=f"Overall score from a subset against the full score, on rows not used to choose; {splits} splits. "
         f"{_WITHOUT_WORDS}",
     )

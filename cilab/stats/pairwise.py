@@ -427,7 +427,14 @@ def pairwise(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={"ridge": ridge, "ties": ties, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={
+            **g.asked,
+            "ridge": ridge,
+            "ties": ties,
+            "resamples": resamples,
+            "seed": seed,
+            "ci_level": ci_level,
+        },
         caption=f"Log-odds against the average row; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
     )
 

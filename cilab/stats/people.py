@@ -149,7 +149,7 @@ def people(
         n_used=len(used),
         n_left_out=task_runs.left_out(whole, len(used), {"of other tasks, versions or rows": whole.n_used - len(used)}),
         provenance=whole.provenance,
-        parameters={"success": success, "ci_level": ci_level},
+        parameters={**g.asked, "success": success, "ci_level": ci_level},
         caption=(
             "Share that did the right thing, in percent: people as the source study counts them, models as the mean "
             "over models of their runs on the same task. In brackets: the interval; for models the worst and the best."

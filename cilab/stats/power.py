@@ -159,6 +159,7 @@ def power(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters={
+            **g.asked,
             "differences": [float(d) for d in differences],
             "tasks_per_dimension": list(sizes),
             "seeds": list(repeats),

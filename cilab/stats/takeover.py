@@ -133,7 +133,7 @@ def takeover(
             whole, n_used, {"of other dimensions or efforts, or alone": whole.n_used - n_used}
         ),
         provenance=g.provenance,
-        parameters={"carried": carried, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "carried": carried, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption="Takeover runs at whose end the inherited problem is still in place, in percent.",
     )
 

@@ -167,7 +167,7 @@ def validity(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={"resamples": resamples, "splits": splits, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "resamples": resamples, "splits": splits, "seed": seed, "ci_level": ci_level},
         caption=f"{g.rows.height} rows; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
     )
 

@@ -153,7 +153,7 @@ def weighting(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={"clip": clip, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "clip": clip, "resamples": resamples, "seed": seed, "ci_level": ci_level},
         caption=f"Percent; in brackets {100 * ci_level:g}% intervals, tasks resampled within dimension, both models "
         "held fixed.",
     )

@@ -46,7 +46,7 @@ def test_every_cell_holds_the_score_of_its_row_and_dimension() -> None:
     ax = drawn_once(published)
     shown = {d.replace("_", " ").capitalize(): d for d in found.table["dimension"].unique()}
     scores = {(m, d): s for m, d, s in found.table.select("model", "dimension", "score_pct").rows()}
-    drawn = ax.images[0].get_array()
+    drawn = ax.collections[0].get_array()
     assert drawn.shape == (12, 7)
     for i, name in enumerate(names(ax)):
         for j, word in enumerate(head(ax)[:-1]):
@@ -57,14 +57,14 @@ def test_the_last_column_is_the_overall_score_of_the_leaderboard() -> None:
     ax = drawn_once(published)
     overall = dict(published("leaderboard").table.select("model", "score_pct").rows())
     assert head(ax)[-1] == "Overall"
-    assert [float(v) for v in ax.images[1].get_array()[:, 0]] == [pytest.approx(overall[n]) for n in names(ax)]
+    assert [float(v) for v in ax.collections[1].get_array()[:, 0]] == [pytest.approx(overall[n]) for n in names(ax)]
 
 
 def test_the_best_row_is_on_top_and_the_hardest_dimension_at_the_left() -> None:
     ax = drawn_once(result)
-    overall = [float(v) for v in ax.images[1].get_array()[:, 0]]
+    overall = [float(v) for v in ax.collections[1].get_array()[:, 0]]
     assert overall == sorted(overall, reverse=True)
-    means = ax.images[0].get_array().mean(axis=0).tolist()
+    means = ax.collections[0].get_array().mean(axis=0).tolist()
     assert means == sorted(means)
     bottom, top = ax.get_ylim()
     assert bottom > top
@@ -79,7 +79,7 @@ def test_each_model_stands_there_once_unless_all_rows_are_wanted() -> None:
 
 def test_numbers_in_cells_are_those_of_the_image() -> None:
     ax = drawn_once(result)
-    inner, overall = ax.images[0].get_array(), ax.images[1].get_array()
+    inner, overall = ax.collections[0].get_array(), ax.collections[1].get_array()
     wanted = [f"{v:.0f}" for row, last in zip(inner, overall, strict=True) for v in [*row, *last]]
     assert texts(ax, "cell") == wanted
 
@@ -90,7 +90,7 @@ def test_a_dimension_without_a_score_is_a_dash_and_leaves_no_overall_score() -> 
     table = found.table.with_columns(score_pct=pl.when(~missing).then(pl.col("score_pct")))
     ax = type(found)(**{**vars(found), "table": table}).plot()
     assert texts(ax, "cell").count("–") == 2
-    assert ax.images[1].get_array().mask[names(ax).index("GLM-5.3")].all()
+    assert ax.collections[1].get_array().mask[names(ax).index("GLM-5.3")].all()
 
 
 def test_dimensions_without_any_score_come_last() -> None:

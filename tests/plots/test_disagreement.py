@@ -78,7 +78,7 @@ def test_family_cells_print_rate_and_number_with_starters_in_rows() -> None:
     one = total.row(1, named=True)
     at = families.index(one["starter_family"]), families.index(one["follower_family"])
     assert at[0] != at[1]
-    assert ax.images[0].get_array()[at] == one["rate"]
+    assert ax.collections[0].get_array()[at] == one["rate"]
 
 
 def test_no_text_overlaps() -> None:

@@ -45,7 +45,7 @@ def test_every_two_raters_have_one_cell() -> None:
     found = result("grader_agreement")
     ax = found.plot(panel="graders")
     assert sorted(texts(ax, "cell")) == sorted(f"{r:.2f}" for r in found.correlations["r"])
-    assert ax.images[0].get_array().count() == found.correlations.height
+    assert ax.collections[0].get_array().count() == found.correlations.height
     assert ax.get_xticklabels()[0].get_text() == "reference"
 
 
