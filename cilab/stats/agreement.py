@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from cilab.errors import TableError, nearest
-from cilab.stats.bootstrap import check_seed
 from cilab.stats.coefficients import (
     cohen_kappa,
     fleiss_kappa,
@@ -27,7 +26,7 @@ from cilab.stats.hypothesis_tests import mcnemar
 from cilab.stats.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.labels import read_labels, wide
 from cilab.stats.leniency import Leniency, leniency, leniency_test
-from cilab.stats.ratings import Agreement, check_level
+from cilab.stats.ratings import Agreement, check_level, check_seed
 from cilab.stats.result import Result, read_rows
 from cilab.tables import TEAM_VERSIONS
 

@@ -80,12 +80,6 @@ def check_resamples(resamples: int) -> None:
         raise TableError(f"resamples is {resamples!r}: give a whole number of at least 20 (the paper has 4000)")
 
 
-def check_seed(seed: int) -> None:
-    """Refuse a seed that numpy's generators do not take."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise TableError(f"seed is {seed!r}: give a whole number of at least 0")
-
-
 def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
     """How often each of `n` tasks stands in each resample of n tasks; shape (resamples, n), rows sum to n.
 

@@ -19,7 +19,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import MOST_UNDEFINED, RESAMPLES_SCORES, Array, Mask
 from cilab.stats.grid import ROW, Grid, check_choice, grid
 from cilab.stats.hypothesis_tests import adjust
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Result
 from cilab.stats.scores import default_rows, shared_ranks
 
@@ -116,7 +116,7 @@ def differences(
     Collaborative Intelligence leaderboard of 9 October 2026 (adjacent differences, rank stability).
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     overall = bootstrap.overall_means(g.points())
@@ -355,7 +355,7 @@ def compare(
     Collaborative-intelligence paper, appendix C.1 (head to head) and section 2.3 (intervals).
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     check_choice("tasks", tasks, ("both", "own"))
     g = grid(study, **settings)

@@ -16,7 +16,7 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import cluster as cl
-from cilab.stats.bootstrap import check_resamples, check_seed
+from cilab.stats.bootstrap import check_resamples
 from cilab.stats.grounding import (
     CLUSTERS,
     DISAGREEMENTS,
@@ -26,7 +26,7 @@ from cilab.stats.grounding import (
     kappa,
     paired,
 )
-from cilab.stats.ratings import MOST_UNDEFINED, check_level
+from cilab.stats.ratings import MOST_UNDEFINED, check_level, check_seed
 from cilab.stats.result import Provenance, Result, number, read_rows
 
 #: Predictors of equation 5.

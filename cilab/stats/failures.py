@@ -16,9 +16,9 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import task_runs
-from cilab.stats.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, check_seed, overall_means, too_empty
+from cilab.stats.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, overall_means, too_empty
 from cilab.stats.grid import Grid, grid
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.task_runs import TaskResult
 from cilab.tables import EVIDENCE
 

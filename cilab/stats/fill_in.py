@@ -21,7 +21,7 @@ from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.distributions import average_ranks
 from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b, permutation_p
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Result, number
 from cilab.stats.row_task_model import Fit, HeldOut, Trials, Widths, expit
 from cilab.stats.scores import shared_ranks
@@ -188,7 +188,7 @@ def fill_in(
     Collaborative-intelligence paper, appendix C.3.
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     check_choice("engine", engine, ("laplace", "nuts"))
     given = _given_widths(widths)

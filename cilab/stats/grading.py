@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from cilab.errors import TableError, nearest
-from cilab.stats.bootstrap import check_resamples, check_seed
+from cilab.stats.bootstrap import check_resamples
 from cilab.stats.coefficients import fleiss_kappa, majority_label
 from cilab.stats.hypothesis_tests import (
     HypothesisTest,
@@ -30,7 +30,7 @@ from cilab.stats.hypothesis_tests import (
 )
 from cilab.stats.intraclass import ICC_FORMS, icc
 from cilab.stats.maze_rows import copies, two, with_ends, with_partner_effort, z_of
-from cilab.stats.ratings import Agreement
+from cilab.stats.ratings import Agreement, check_seed
 from cilab.stats.result import Result, read_rows
 
 #: The stored outcome as a rater beside the graders.

@@ -1,8 +1,8 @@
 """Classical tests as the papers use them, with their edge cases decided and the method named in the result.
 
-May import `cilab.stats.distributions` and `cilab.errors`. What libraries get wrong at the edges (a constant difference,
-no discordant pair, a missing value) is decided here: a missing value raises, a test that does not exist is undefined
-with the reason, and no NaN leaves this module.
+May import `cilab.stats.distributions`, `cilab.stats.ratings` and `cilab.errors`. What libraries get wrong at the edges
+(a constant difference, no discordant pair, a missing value) is decided here: a missing value raises, a test that does
+not exist is undefined with the reason, and no NaN leaves this module.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from cilab.stats.distributions import (
     t_quantile,
     t_two_sided,
 )
+from cilab.stats.ratings import check_seed
 
 Alternative = Literal["two-sided", "greater", "less"]
 _ALTERNATIVES = ("two-sided", "greater", "less")
@@ -404,6 +405,7 @@ def permutation_test(
         raise TableError(f"kind is {kind!r}, not one of groups, pairs, association")
     if not isinstance(resamples, int) or resamples < 1:
         raise TableError(f"resamples is {resamples!r}: give a number of shuffles, such as 9999")
+    check_seed(seed)
     a, b = (_numbers("x", x), _numbers("y", y)) if kind == "groups" else _pair(x, y)
     method = f"permutation test ({kind}), {resamples:,} shuffles, p = (k + 1) / (B + 1)"
     if min(a.size, b.size) == 0:

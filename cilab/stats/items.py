@@ -17,7 +17,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, pearson
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Result
 from cilab.stats.scores import default_rows, members
 from cilab.stats.task_runs import left_out
@@ -239,7 +239,7 @@ def sources(
     Collaborative-intelligence paper, appendix C.5 and figure 12.
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     g.need_known_tasks("sources")

@@ -23,6 +23,7 @@ from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, spearman
 from cilab.stats.item_response import ItemResponse, Places, choose_informative, estimate_scores, fit_item_response
 from cilab.stats.parallel import each
+from cilab.stats.ratings import check_seed
 from cilab.stats.result import Result, heading, number, readable
 from cilab.stats.scores import split_mask
 
@@ -205,7 +206,7 @@ def lite(
     """
     names = _methods(method)
     _check_whole("splits", splits, 1)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     g, remarks, left = _grid(study, settings)
     _check_size(g, per_dimension, names)
     drawn = _splits(g, names, [per_dimension], splits, seed).drop("per_dimension")
@@ -254,7 +255,7 @@ def lite_curve(
     """
     names = _methods(method)
     _check_whole("splits", splits, 1)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     g, remarks, left = _grid(study, settings)
     if isinstance(sizes, str) or not isinstance(sizes, Collection | np.ndarray) or not len(sizes):
         raise TableError(f"sizes is {sizes!r}: give a list of numbers of tasks per dimension, such as [1, 3, 5]")

@@ -17,9 +17,9 @@ import polars as pl
 
 from cilab.errors import TableError, nearest
 from cilab.stats import cluster as cl
-from cilab.stats.bootstrap import check_resamples, check_seed
+from cilab.stats.bootstrap import check_resamples
 from cilab.stats.grounding import CLUSTERS, CONTROLS, REFERENCE, grounding
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Provenance, Result, number, read_rows
 
 #: The effects of `.table`, in order, with the model they belong to.

@@ -19,7 +19,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import ROW, Grid, check_choice, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b
-from cilab.stats.ratings import MOST_UNDEFINED, check_level
+from cilab.stats.ratings import MOST_UNDEFINED, check_level, check_seed
 from cilab.stats.result import Result, number, readable
 from cilab.stats.row_task_model import expit
 from cilab.stats.scores import shared_ranks
@@ -400,7 +400,7 @@ def pairwise(
     Collaborative-intelligence paper, appendix C.3.
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     g.need_known_tasks("pairwise")

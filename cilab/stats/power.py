@@ -21,6 +21,7 @@ from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import Grid, grid
 from cilab.stats.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.parallel import each
+from cilab.stats.ratings import check_seed
 from cilab.stats.result import Result, heading, number
 
 #: What is tried unless told otherwise: differences in points, tasks per dimension, test seeds.
@@ -133,7 +134,7 @@ def power(
     """
     sizes, repeats = _whole("tasks_per_dimension", tasks_per_dimension, 2), _whole("seeds", seeds, 1)
     _check(differences, target, level_pct, cell_sd, ci_level, simulations)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     g = grid(study, **settings)
     g.need_known_tasks("power")
     values = np.where(g.scored, g.values, np.nan)

@@ -204,6 +204,7 @@ def estimate(
 ) -> tuple[float | None, Boot]:
     """The statistic on the patterns' counts, and its percentile interval from draws of the subjects."""
     level = check_level(ci_level)
+    check_seed(seed)
     if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 0:
         raise TableError(f"resamples is {resamples!r}: give a whole number from 0 on")
     value = float(statistic(p.n[None, :].astype(float))[0])
@@ -293,3 +294,9 @@ def check_level(ci_level: float) -> float:
     if isinstance(ci_level, bool) or not isinstance(ci_level, (int, float)) or not 0 < ci_level < 1:
         raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
     return float(ci_level)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that numpy's generators do not take."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise TableError(f"seed is {seed!r}: give a whole number of at least 0")

@@ -14,9 +14,9 @@ import polars as pl
 
 from cilab.errors import TableError
 from cilab.stats import maze_rows
-from cilab.stats.bootstrap import check_resamples, check_seed
+from cilab.stats.bootstrap import check_resamples
 from cilab.stats.maze_rows import MazeOutcome, mean_interval, paired_by_maze, with_ends, with_half, z_of
-from cilab.stats.ratings import MOST_UNDEFINED
+from cilab.stats.ratings import MOST_UNDEFINED, check_seed
 from cilab.stats.result import Result
 
 KINDS = {"primer": "strong primer", "recovery": "strong recovery"}

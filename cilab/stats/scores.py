@@ -19,7 +19,7 @@ from cilab.errors import TableError, nearest
 from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
 from cilab.stats.grid import ROW, Gate, Grid, Reviews, check_choice, grid, row_names
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Result
 
 Resampling = Literal["tasks", "gated"]
@@ -338,7 +338,7 @@ _RESAMPLED = {
 
 def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: float) -> tuple[Array, Replicates]:
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_choice("resample", resample, ("tasks", "gated"))
     check_level(ci_level)
     if resample == "tasks":
@@ -502,7 +502,7 @@ def group_means(
     from cilab.stats.task_runs import OTHER_ROWS, left_out  # which imports this module
 
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     g = grid(study, **settings)
     at = default_rows(g)

@@ -19,6 +19,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask
 from cilab.stats.grid import ROW, Grid
 from cilab.stats.hypothesis_tests import pearson
+from cilab.stats.ratings import check_seed
 from cilab.stats.result import Result
 from cilab.stats.scores import default_rows, members
 
@@ -122,7 +123,7 @@ def task_counts(g: Grid, resamples: int, seed: int) -> Array:
     Tasks whose gate no row has decided are not drawn, as in `Grid.replicates`.
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     rng = np.random.default_rng(seed)
     drawn = (g.decided & ~g.refused).any(axis=0)
     counts = np.zeros((resamples, g.tasks.height))

@@ -17,7 +17,7 @@ from cilab.stats import bootstrap
 from cilab.stats.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.grid import Grid, grid
 from cilab.stats.hypothesis_tests import kendall_tau_b, pearson
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Result, readable
 from cilab.stats.scores import shared_ranks, split_mask
 
@@ -142,7 +142,7 @@ def validity(
     Collaborative-intelligence paper, appendix C.1 and figure 9.
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     if isinstance(splits, bool) or not isinstance(splits, int) or splits < 1:
         raise TableError(f"splits is {splits!r}: give a whole number of at least 1")

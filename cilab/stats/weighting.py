@@ -19,7 +19,7 @@ from cilab.stats.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.fill_in import check_fillable, fillable, interval_text, percent_columns, rank_text, trials_of
 from cilab.stats.grid import ROW, Grid, grid, row_names
 from cilab.stats.hypothesis_tests import kendall_tau_b
-from cilab.stats.ratings import check_level
+from cilab.stats.ratings import check_level, check_seed
 from cilab.stats.result import Result, number
 from cilab.stats.row_task_model import Trials, expit
 from cilab.stats.scores import shared_ranks
@@ -123,7 +123,7 @@ def weighting(
     Collaborative-intelligence paper, appendix C.3; Robins, Rotnitzky and Zhao (1994).
     """
     bootstrap.check_resamples(resamples)
-    bootstrap.check_seed(seed)
+    check_seed(seed)
     check_level(ci_level)
     if isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 <= clip < 1:
         raise TableError(f"clip is {clip!r}: give the least propensity used, a fraction such as {CLIP}")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cilab.errors import TableError
-from cilab.stats import bootstrap
+from cilab.stats import bootstrap, ratings
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "score_coverage.json"
@@ -208,7 +208,7 @@ def test_a_number_of_resamples_that_gives_no_interval_is_refused(resamples) -> N
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", True, None])
 def test_a_seed_that_numpy_does_not_take_is_refused_in_one_line(seed) -> None:
     with pytest.raises(TableError, match=f"seed is {seed!r}: give a whole number of at least 0"):
-        bootstrap.check_seed(seed)
+        ratings.check_seed(seed)
 
 
 def test_more_than_5_percent_of_empty_replicates_give_no_interval_but_a_reason() -> None:

@@ -332,3 +332,15 @@ def test_values_that_only_rounding_tells_apart_are_tied(unit: float) -> None:
     assert tests.kendall_tau_b(x, y) == tests.kendall_tau_b(equal, y)
     assert tests.spearman(x, y) == tests.spearman(equal, y)
     assert tests.kendall_tau_b(y, x).estimate == pytest.approx(scipy_stats.kendalltau(equal, y).statistic)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, True])
+def test_a_seed_that_is_none_is_refused_wherever_something_is_drawn(seed) -> None:
+    from cilab.stats.coefficients import cohen_kappa
+
+    for draw in (
+        lambda: tests.permutation_test([1, 2], [3, 4], seed=seed),
+        lambda: cohen_kappa([1, 2, 1], [1, 2, 2], resamples=10, seed=seed),
+    ):
+        with pytest.raises(TableError, match="seed is"):
+            draw()
