@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -168,6 +171,22 @@ def test_the_page_has_no_code_and_takes_nothing_from_elsewhere(rendered) -> None
     assert re.findall(r"""(?:src|href)=["'](?!data:|#)[^"']*""", page) == []
     assert "url(" not in page
     assert page.count("data:image/png;base64,") == 1
+
+
+def test_the_page_shows_the_saved_figure_itself(rendered) -> None:
+    png = base64.b64encode(rendered[0].figures[0].read_bytes()).decode()
+    assert png in re.sub(r"\s", "", rendered[0].html.read_text())
+
+
+def test_fonts_in_a_pdf_hold_outlines_and_no_rules_for_setting_text(rendered) -> None:
+    from fontTools.ttLib import TTFont
+
+    pdf = rendered[0].figures[2].read_bytes()
+    streams = [zlib.decompressobj().decompress(s) for s in re.findall(rb"stream\r?\n(x.*?)endstream", pdf, re.DOTALL)]
+    fonts = [TTFont(io.BytesIO(s)) for s in streams if s.startswith(b"\0\1\0\0")]
+    assert fonts and b"/ToUnicode" in pdf
+    for font in fonts:
+        assert {"glyf", "hmtx"} <= {*font.keys()} and not {"GSUB", "GPOS", "GDEF"} & {*font.keys()}
 
 
 def test_neither_page_nor_notebook_holds_a_path_of_this_machine_or_a_time_of_rendering(rendered, workspace) -> None:
@@ -451,11 +470,23 @@ def test_figures_of_an_earlier_rendering_do_not_outlive_it(tmp_path, ship, monke
     assert there() == {"draws-mine"}
 
 
-def test_reading_a_notebook_compiles_no_grammar_of_urls_and_leaves_it_to_others() -> None:
+def test_what_reports_do_not_need_is_not_loaded_and_left_to_others() -> None:
     code = (
-        "import sys; from cilab import reports; reports.parameters('maze_gap'); print('lark' in sys.modules)\n"
+        "import sys; from cilab import reports; reports.parameters('maze_gap')\n"
+        "print(*(name in sys.modules for name in ('lark', 'pyarrow.fs', 'boto3', 'scipy.stats')))\n"
         "import jsonschema; jsonschema.validate(1, {'type': 'integer'})\n"
-        "import rfc3987_syntax; print('lark' in sys.modules)"
+        "import rfc3987_syntax, pyarrow.fs; print('lark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "True"], done.stderr
+    assert done.stdout.split() == ["False"] * 4 + ["True"], done.stderr
+
+
+def test_most_statistics_do_without_scipy_stats_which_takes_a_second_to_load() -> None:
+    code = (
+        "import sys, cilab; study = cilab.datasets.simulated_release(); few = {'resamples': 20}\n"
+        "cilab.failures(study, **few), cilab.validity(study, splits=4, **few), cilab.sources(study, **few)\n"
+        "cilab.loss(study, **few), cilab.effort(study, **few), cilab.pairs(cilab.datasets.simulated_mazes())\n"
+        "print('scipy.stats' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["False"], done.stderr
