@@ -18,6 +18,7 @@ import polars as pl
 from cilab.errors import TableError
 from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask
+from cilab.stats.distributions import share_interval
 from cilab.stats.grid import Grid, grid
 from cilab.stats.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.parallel import each
@@ -390,12 +391,11 @@ def _simulated(
         right = float(np.mean(diff > z * se))
         wrong = float(np.mean(diff < -z * se))
         share = right + wrong if difference == 0 else right
+        ends = share_interval(round(share * len(diff)), len(diff), 0.95, method="wilson")
         tasks = n * len(world.model.slices)
         gated = sum(float(world.model.share_scored[s].mean()) for s in world.model.slices)
         mean = 100 * float(np.nanmean(diff)) if np.isfinite(diff).any() else None
-        lines.append(
-            (difference, n_seeds, n, tasks, n * gated * n_seeds, share, *wilson(share, len(diff)), wrong, mean)
-        )
+        lines.append((difference, n_seeds, n, tasks, n * gated * n_seeds, share, *ends, wrong, mean))
     return lines
 
 
@@ -437,17 +437,6 @@ def difference_and_se(y: Array, m: Mask) -> tuple[Array, Array]:
         weight = np.where(m, y - mean[..., None], 0.0) / count[..., None]
     variance = ((weight[1] - weight[0]) ** 2).sum(axis=-1) * n / (n - 1)
     return (mean[1] - mean[0]).mean(axis=-1), np.sqrt(variance.sum(axis=-1)) / variance.shape[-1]
-
-
-def wilson(share: float, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's interval of a share of n.
-
-    >>> [round(x, 4) for x in wilson(0.8, 100)]
-    [0.7112, 0.8666]
-    """
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return middle - half, middle + half
 
 
 def _needed(table: pl.DataFrame, target: float) -> pl.DataFrame:

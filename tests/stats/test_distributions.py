@@ -39,6 +39,10 @@ def test_fair_coin_and_exact_interval_are_those_of_the_binomial_test(n: int, alt
             assert found == pytest.approx((ends.low, ends.high), abs=1e-12), hits
 
 
+def test_wilson_interval_of_a_textbook_share() -> None:
+    assert d.share_interval(15, 20, 0.95, method="wilson") == pytest.approx((0.5313, 0.8881), abs=5e-5)
+
+
 def test_ranks_and_correlations_are_those_of_scipy() -> None:
     rng = np.random.default_rng(5)
     for n, kinds in itertools.product((3, 4, 20, 300), (2, 5, 10**6)):

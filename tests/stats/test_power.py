@@ -13,7 +13,7 @@ import pytest
 from cilab.errors import TableError
 from cilab.stats import bootstrap
 from cilab.stats.item_response import ItemResponse, expit
-from cilab.stats.power import _simulated, _World, difference_and_se, power, wilson
+from cilab.stats.power import _simulated, _World, difference_and_se, power
 
 
 def runs(n_rows: int, n_tasks: int, n_seeds: int, cell_sd: float = 0.0, seed: int = 0) -> pl.DataFrame:
@@ -148,13 +148,6 @@ def test_the_same_seed_gives_the_same_numbers_whatever_the_order_of_the_runs() -
     second = power(STUDY.sample(fraction=1, shuffle=True, seed=1), **settings)
     assert first.table.equals(second.table)
     assert not first.table.equals(power(STUDY, seed=1, **settings).table)
-
-
-def test_wilson_interval_of_a_textbook_share() -> None:
-    # 15 of 20: 0.531 to 0.888.
-    lo, hi = wilson(0.75, 20)
-    assert lo == pytest.approx(0.5313, abs=5e-4) and hi == pytest.approx(0.8881, abs=5e-4)
-    assert wilson(0.0, 50)[0] == pytest.approx(0) and wilson(1.0, 50)[1] == pytest.approx(1)
 
 
 # -- bad input --------------------------------------------------------------------------------------------
