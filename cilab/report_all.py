@@ -6,9 +6,7 @@ does not stop the others.
 
 from __future__ import annotations
 
-import base64
 import html
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -223,9 +221,10 @@ def write_index(out: str | os.PathLike[str], *, failed: Mapping[str, str] | None
     for name in titles:
         page = folder / f"{name}.html"
         if page.is_file() and name not in (failed or {}):
-            facts = _record(page)
-            study = str(facts.get("study", "")) + (" · simulated" if facts.get("simulated") else "")
-            cards.setdefault(study, []).append(_card(folder, name, titles[name], bool(facts.get("simulated"))))
+            head = reports.head(page)
+            simulated = bool(head["record"].get("simulated"))
+            study = str(head["record"].get("study", "")) + (" · simulated" if simulated else "")
+            cards.setdefault(study, []).append(_card(name, titles[name], simulated, head["thumbnail"]))
     groups = "\n".join(
         f"<h2>{html.escape(study or 'Other')}</h2>\n<ul>\n{''.join(found)}</ul>"
         for study, found in sorted(cards.items())
@@ -244,45 +243,10 @@ def write_index(out: str | os.PathLike[str], *, failed: Mapping[str, str] | None
     return target
 
 
-def _record(page: Path) -> dict[str, Any]:
-    """The record that `reports.render` left in a page's head."""
-    mark = 'name="cilab:record" content="'
-    head = page.read_text(encoding="utf-8")[:20_000]
-    raw = head.partition(mark)[2].partition('">')[0]
-    try:
-        found = json.loads(html.unescape(raw))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _card(folder: Path, name: str, title: str, simulated: bool) -> str:
-    picture = _thumbnail(folder / f"{name}.ipynb")
+def _card(name: str, title: str, simulated: bool, picture: str) -> str:
     mark = '<span class="simulated">simulated</span>' if simulated else "<span>collected or published data</span>"
-    shown = f'<img alt="" src="data:image/png;base64,{picture}">' if picture else "<span>no figure</span>"
+    shown = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else "<span>no figure</span>"
     return (
         f'<li><a href="{html.escape(name)}.html"><div class="picture">{shown}</div>'
         f'<div class="words"><strong>{html.escape(title)}</strong>{mark}</div></a></li>\n'
     )
-
-
-def _thumbnail(notebook: Path, width: int = 480) -> str | None:
-    """The first picture of an executed notebook, made small, as base64; None where there is none."""
-    import io
-
-    try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
-        return None
-    outputs = (o for cell in cells for o in cell.get("outputs", ()))
-    first = next((d for o in outputs if (d := o.get("data", {}).get("image/png"))), None)
-    if first is None:
-        return None
-    from PIL import Image
-
-    with Image.open(io.BytesIO(base64.b64decode("".join(first)))) as picture:
-        small = picture.convert("RGB")
-        small.thumbnail((width, width))
-        buffer = io.BytesIO()
-        small.save(buffer, "PNG", optimize=True)
-    return base64.b64encode(buffer.getvalue()).decode()

@@ -13,8 +13,10 @@ Same input, same bytes
 
 from __future__ import annotations
 
+import base64
 import html
 import importlib
+import io
 import json
 import os
 import re
@@ -59,6 +61,8 @@ DATA_SETS = ("simulated_mazes", "simulated_release", "published_round", "hand_wo
 #: jsonschema compiles a grammar of international URLs (3 s), papermill loads clients of file systems (0.5 s).
 _NOT_NEEDED = {"jsonschema": ("rfc3987_syntax",), "papermill": ("pyarrow.fs", "boto3")}
 _RECORD = "application/vnd.cilab.record+json"
+#: Greatest side of a report's small picture, pixels, and characters in which the head of a page ends.
+_THUMBNAIL, _HEAD = 480, 1_000_000
 _STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*$")
 #: The number before a notebook's name orders the folder in JupyterLab; a report goes without it.
 _NUMBER = re.compile(r"^\d+_")
@@ -716,6 +720,7 @@ _PAGE = Template("""<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="generator" content="cilab $version">
 <meta name="cilab:record" content="$record">
+<meta name="cilab:thumbnail" content="$thumbnail">
 <title>$title</title>
 <style>
 :root { color-scheme: light; }
@@ -786,10 +791,42 @@ def _page(
         version=__version__,
         title=html.escape(("[simulated] " if facts.get("simulated") else "") + report.title),
         record=html.escape(json.dumps(record, sort_keys=True)),
+        thumbnail=_thumbnail(nb),
         body=body.strip(),
         footer="\n".join(f"<p>{html.escape(line)}</p>" for line in lines),
     )
     return hide_values(page)
+
+
+def _thumbnail(nb: NotebookNode) -> str:
+    """The first picture of an executed notebook, made small, as base64; empty where there is none."""
+    outputs = (output for cell in nb.cells for output in cell.get("outputs", ()))
+    first = next((found for o in outputs if (found := o.get("data", {}).get("image/png"))), None)
+    if first is None:
+        return ""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(base64.b64decode(first))) as picture:
+        small = picture.convert("RGB")
+        small.thumbnail((_THUMBNAIL, _THUMBNAIL))
+        buffer = io.BytesIO()
+        small.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def head(page: Path) -> dict[str, Any]:
+    """What `render` left in a page's head: `record` (study, parameters, ...; empty where it is no such page) and
+    `thumbnail` (base64 of a PNG, or empty)."""
+    with page.open(encoding="utf-8") as f:
+        text = f.read(_HEAD).partition("<title>")[0]
+    raw = {
+        key: text.partition(f'name="cilab:{key}" content="')[2].partition('">')[0] for key in ("record", "thumbnail")
+    }
+    try:
+        record = json.loads(html.unescape(raw["record"]))
+    except ValueError:
+        record = {}
+    return raw | {"record": record if isinstance(record, dict) else {}}
 
 
 # -- files --------------------------------------------------------------------------------------------
