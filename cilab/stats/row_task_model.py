@@ -35,7 +35,9 @@ _AT_ONCE = 60_000
 
 def expit(x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow."""
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+    from scipy import special
+
+    return special.expit(x)
 
 
 @dataclass(frozen=True, eq=False)
