@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from cilab.errors import TableError
-from cilab.stats.distributions import share_interval
+from cilab.stats.distributions import binomial_pmf, share_interval, shared_hits
 from cilab.stats.hypothesis_tests import HypothesisTest, fisher
 from cilab.stats.labels import read_labels, wide
 from cilab.stats.ratings import check_level, column_of, is_missing, rows_of
@@ -222,16 +222,14 @@ def _detectable(n_own: int, n_other: int, hits_other: int, power: float, alpha: 
     """Smallest share among own messages, in thousandths, that Fisher's test finds with the given power."""
     if n_own == 0 or n_other == 0:
         return None
-    from scipy import stats
-
     base = hits_other / n_other
     own, other = np.arange(n_own + 1), np.arange(n_other + 1)
     found = _rejects(n_own, n_other, alpha)
-    weight_other = stats.binom.pmf(other, n_other, base)
+    weight_other = binomial_pmf(other, n_other, base)
     chance = found @ weight_other  # power for each number of own hits
 
     def power_at(share: float) -> float:
-        return float(stats.binom.pmf(own, n_own, share) @ chance)
+        return float(binomial_pmf(own, n_own, share) @ chance)
 
     shares = np.arange(math.floor(1000 * base) + 1, 1001) / 1000
     return next((float(s) for s in shares if power_at(s) >= power), None)
@@ -239,13 +237,10 @@ def _detectable(n_own: int, n_other: int, hits_other: int, power: float, alpha: 
 
 def _rejects(n_own: int, n_other: int, alpha: float) -> np.ndarray:
     """Whether Fisher's two-sided test rejects, for every pair of hit counts that favours the own models."""
-    from scipy import stats
-
     out = np.zeros((n_own + 1, n_other + 1))
     for total in range(n_own + n_other + 1):
-        low, high = max(0, total - n_other), min(n_own, total)
-        support = np.arange(low, high + 1)
-        pmf = stats.hypergeom.pmf(support, n_own + n_other, n_own, total)
+        support, log = shared_hits(n_own, n_other, total)
+        pmf = np.exp(log)
         order = np.argsort(pmf, kind="stable")
         cumulative = np.cumsum(pmf[order])
         # All outcomes as likely as this one count, so that ties do not depend on rounding.
