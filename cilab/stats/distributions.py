@@ -137,8 +137,8 @@ def odds_ratio(
 ) -> tuple[float, ...]:
     """Conditional maximum-likelihood odds ratio of `hits`, and the ends of its exact interval (as in R).
 
-    `support` and `log` as from `shared_hits`. An end may be infinite; `greater` bounds the ratio from below only, `less`
-    from above only.
+    `support` and `log` are what `shared_hits` gives. An end may be infinite; `greater` bounds the ratio from below
+    only, `less` from above only.
     """
     tail = (1 - ci_level) / (2 if alternative == "two-sided" else 1)
     here = support - hits
