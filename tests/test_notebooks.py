@@ -46,9 +46,10 @@ FIGURES = {
     "cost_and_effort": ["effort", "output_tokens", "pareto"],
     "validity": ["agreement", "checks"],
     "fill_in": ["fill_in"],
-    "tasks": ["items", "lite", "power", "sources"],
+    "tasks": ["items", "lite", "sources"],
     "people": ["people"],
     "losses": ["capability", "loss", "release", "takeover"],
+    "plan": ["power"],
     **MAZE_FIGURES,
     "ask": ["own_rule"],
     "bring_your_own_data": ["leaderboard"],
@@ -70,6 +71,8 @@ SMALL = {
     "per_dimension": 2,
     "sizes": [1, 2],
     "differences": [5.0],
+    "tasks_per_dimension": [10, 20],
+    "seeds": [1],
     "with_ledger": False,  # tests/test_claims.py reads it line by line
 }
 
