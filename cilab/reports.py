@@ -387,13 +387,16 @@ def _placed(fig: Figure) -> Iterator[None]:
     """Everything has its place within: to find places takes as long as to draw, and each format would look for them."""
     import matplotlib
 
+    from cilab.plots.page import one_warning
+
     engine, dpi, saved = fig.get_layout_engine(), fig.dpi, matplotlib.rcParams["savefig.dpi"]
     if engine is None:
         yield
         return
     try:
         fig.dpi = dpi if saved == "figure" else saved  # the size of letters is rounded to pixels
-        engine.execute(fig)
+        with one_warning(fig):
+            engine.execute(fig)
         fig.dpi = dpi
         with matplotlib.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
             fig.set_layout_engine(None)

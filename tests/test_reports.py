@@ -419,6 +419,17 @@ def test_saving_without_a_folder_writes_nothing_and_a_name_cannot_leave_the_fold
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == sorted(p.name for p in saved)
 
 
+def test_saving_a_figure_with_characters_that_no_font_has_warns_once(tmp_path: Path) -> None:
+    name = "\N{PHOENICIAN LETTER ALF}\N{PHOENICIAN LETTER BET}"
+    runs = pl.DataFrame(
+        {"version": ["pair"] * 2, "model": name, "partner_model": name, "status": "ok", "weighted_outcome": [0.1, 0.2]}
+    )
+    result = cilab.gap(runs)
+    with pytest.warns(UserWarning, match="no installed font") as told:
+        reports.save(result.plot(), "gap", result=result, folder=tmp_path)
+    assert len(told) == 1
+
+
 def test_the_header_of_a_real_study_does_not_say_simulated(tmp_path: Path) -> None:
     write_study(tmp_path / "real", ("gpt-5",))
     head = reports.header(cilab.open(tmp_path / "real"))
