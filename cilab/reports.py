@@ -303,6 +303,8 @@ def table(frame: pl.DataFrame, title: str = "") -> Table:
 def save(figure: Axes | Figure, name: str, *, result: Result, folder: str | os.PathLike[str] = "") -> tuple[Path, ...]:
     """Write a figure as PNG, SVG and PDF, with the result's provenance and parameters in each file's metadata.
 
+    A notebook that draws figures below its cells shows the PNG, and does not draw this figure once more.
+
     Parameters
     ----------
     figure : Axes or Figure, as `result.plot()` returned it.
