@@ -17,7 +17,7 @@ from cilab import registry
 from cilab.errors import TableError, nearest
 from cilab.stats.coefficients import cohen_kappa
 from cilab.stats.distributions import average_ranks, correlation, correlation_p
-from cilab.stats.maze_rows import copies, mean_interval, with_partner_effort, z_of
+from cilab.stats.maze_rows import copies, mean_interval, refuse_doubles, with_partner_effort, z_of
 from cilab.stats.result import Provenance, Result, read_rows
 
 #: What each agent (1 the starter, 2 the follower) did: 0 or 1.
@@ -148,8 +148,8 @@ def grounding(
     Raises
     ------
     TableError
-        No rollout is left; the annotator is not there, or has to be named; an outcome is above 1; a feature is
-        outside its range.
+        No rollout is left; two scored rollouts of one cell; the annotator is not there, or has to be named; an outcome
+        is above 1; a feature is outside its range.
 
     References
     ----------
@@ -221,6 +221,8 @@ def annotated_pairs(
     counts = rows["reason"].drop_nulls().value_counts()
     left_out = dict(sorted(counts.iter_rows(), key=lambda item: (-item[1], item[0])))
     rows = rows.filter(pl.col("reason").is_null()).drop("reason")
+    refuse_doubles(rows.rename({"starter": "model", "follower": "partner_model", "maze": "task_id"}))
+    rows = rows.drop("seed")
     if rows.height == 0:
         listed = "; ".join(f"{n:,} {reason}" for reason, n in left_out.items())
         hint = ". Pass models= with model, family and strength" if any("family" in r for r in left_out) else ""
@@ -302,7 +304,7 @@ def _runs(study: Any) -> tuple[pl.DataFrame, Provenance]:
     rows, provenance = read_rows(
         study,
         required=("run_id", "task_id", "version", "model", "partner_model", "status", "weighted_outcome"),
-        optional=("benchmark", "effort", "partner_effort", "arm", "path_length"),
+        optional=("benchmark", "effort", "partner_effort", "arm", "seed", "path_length"),
     )
     try:
         rows = with_partner_effort(rows).with_columns(

@@ -249,7 +249,7 @@ def mark_doubles(marked: pl.DataFrame) -> pl.DataFrame:
     again = pl.col("run_id").is_not_null() & pl.col("run_id").is_first_distinct().not_()
     _refuse_two_scores(order.filter(pl.col("reason").is_null() & pl.col("run_id").is_not_null()))
     out = order.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
-    _refuse_double(out.filter(pl.col("reason").is_null()))
+    refuse_doubles(out.filter(pl.col("reason").is_null()))
     return out
 
 
@@ -262,8 +262,8 @@ def _refuse_two_scores(scored: pl.DataFrame) -> None:
         )
 
 
-def _refuse_double(scored: pl.DataFrame) -> None:
-    """Two rollouts of one cell would count twice, and narrow every interval."""
+def refuse_doubles(scored: pl.DataFrame) -> None:
+    """Two rollouts of one cell would count twice, and narrow every interval; see `mark_doubles`."""
     if not {"task_id", "seed"} <= set(scored.columns):
         return
     cell = [c for c in _CELL if c in scored.columns]

@@ -317,10 +317,10 @@ def small_study(
     """One rollout per run name `starter-follower-i`; verdicts: annotator -> (factual, non-factual) of every run."""
     pairs = [(s, f) for s in SEATS for f in SEATS]
     names = [f"{s}-{f}-{i}" for s, f in pairs for i in range(2)]
-    base = {"study": "x", "benchmark": "maze", "task_id": "t", "version": "pair", "seed": 0, "status": "ok"}
+    base = {"study": "x", "benchmark": "maze", "task_id": "t", "version": "pair", "weighted_outcome": 0.5}
+    cells = [(n, *n.split("-")) for n in names]
     runs = [
-        base | {"run_id": n, "model": n.split("-")[0], "partner_model": n.split("-")[1], "weighted_outcome": 0.5}
-        for n in names
+        base | {"run_id": n, "model": s, "partner_model": f, "seed": int(i), "status": "ok"} for n, s, f, i in cells
     ]
     notes = [
         {"run_id": n, "annotator": who, "repeat": 0, "agent": 0, "feature": feature, "value": value}

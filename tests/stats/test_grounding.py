@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from zlib import crc32
 
 import numpy as np
 import polars as pl
@@ -28,7 +29,7 @@ def run(run_id: str, model: str = "big", partner: str | None = "low", **columns:
         "version": "pair",
         "model": model,
         "partner_model": partner,
-        "seed": 0,
+        "seed": crc32(run_id.encode()),  # runs with ids of their own are runs of their own
         "status": "ok",
         "weighted_outcome": 0.5,
         "path_length": 8,
@@ -242,6 +243,12 @@ def test_annotations_that_cannot_be_used_are_refused(annotations, words) -> None
 def test_a_frame_of_runs_is_no_study_with_annotations() -> None:
     with pytest.raises(TableError, match="give an opened study"):
         grounding(frame("runs", [run("r1")]))
+
+
+def test_two_scored_rollouts_of_one_cell_are_refused() -> None:
+    rows = [run("r1", seed=7), run("r2", seed=7)]
+    with pytest.raises(TableError, match=r"big with low, maze maze-1, pair, seed 7 has 2 scored runs \(r1, r2\)"):
+        grounding(study(rows, notes("r1") + notes("r2")))
 
 
 def test_a_rollout_that_stands_twice_counts_once() -> None:
