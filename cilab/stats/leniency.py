@@ -183,7 +183,7 @@ def leniency(
     known = _families(rows["model"].to_list(), families)
     own = [None if known.get(m) is None else known[m] == own_family for m in rows["model"]]
     favours = rows.select(~pl.col("final", *judges))
-    found = leniency_test(favours["final"].to_list(), favours.select(judges).rows(), own, majority=majority)
+    found = leniency_test(favours["final"], favours.select(judges), pl.Series(own, dtype=pl.Boolean), majority=majority)
     sides = (("own", found.lenient_own, found.n_own), ("other", found.lenient_other, found.n_other))
     return LeniencyResult(
         table=pl.DataFrame([_line(*side, ci_level) for side in sides], schema=_LINE),

@@ -266,23 +266,30 @@ def rows_of(ratings: Any) -> list[tuple[Any, ...]]:
         ratings = ratings.astype(object).to_numpy()
     try:
         ratings = list(ratings)
-        rows = [tuple(v.item() if isinstance(v, np.generic) else v for v in row) for row in ratings]
+        rows = [tuple(v if type(v) in _PLAIN else _plain(v) for v in row) for row in ratings]
     except TypeError:
         raise TableError("ratings must be a table: one row per subject, one column per rater") from None
     if any(isinstance(row, str) for row in ratings) or len({len(row) for row in rows}) > 1:
         raise TableError("ratings must be a table: one row per subject, one column per rater, all rows of one length")
-    return [tuple(None if _is_na(v) else v for v in row) for row in rows]
+    return rows
 
 
-def _is_na(value: Any) -> bool:
-    """pandas' own missing values."""
-    return type(value).__name__ in ("NAType", "NaTType")
+_PLAIN = {bool, int, float, str, type(None)}
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's, and pandas' own missing values as None."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
 def column_of(name: str, values: Any) -> list[Any]:
     """One rater's ratings as a list of plain values; `name` is what errors call them."""
     if isinstance(values, str):
         raise TableError(f"{name} must be a sequence of ratings, not a text")
+    if isinstance(values, pl.Series):
+        return values.to_list()
     try:
         return [row[0] for row in rows_of([(v,) for v in values])]
     except TypeError:
