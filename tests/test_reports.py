@@ -481,6 +481,13 @@ def test_figures_of_an_earlier_rendering_do_not_outlive_it(tmp_path, ship, monke
     assert there() == {"draws-mine"}
 
 
+def printed_by(code: str) -> list[str]:
+    """Words that a new process prints; its errors where it fails."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 def test_what_reports_do_not_need_is_not_loaded_and_left_to_others() -> None:
     code = (
         "import sys; from cilab import reports; reports.parameters('maze_gap')\n"
@@ -488,8 +495,7 @@ def test_what_reports_do_not_need_is_not_loaded_and_left_to_others() -> None:
         "import jsonschema; jsonschema.validate(1, {'type': 'integer'})\n"
         "import rfc3987_syntax, pyarrow.fs; print('lark' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["False"] * 4 + ["True"], done.stderr
+    assert printed_by(code) == ["False"] * 4 + ["True"]
 
 
 def test_most_statistics_do_without_scipy_stats_which_takes_a_second_to_load() -> None:
@@ -499,5 +505,4 @@ def test_most_statistics_do_without_scipy_stats_which_takes_a_second_to_load() -
         "cilab.loss(study, **few), cilab.effort(study, **few), cilab.pairs(cilab.datasets.simulated_mazes())\n"
         "print('scipy.stats' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["False"], done.stderr
+    assert printed_by(code) == ["False"]

@@ -1,7 +1,8 @@
 """Coefficients of agreement: Cohen, Fleiss, Krippendorff, raw agreement, majority. Undefined where they do not exist.
 
-May import `cilab.errors` and `cilab.stats.ratings`. Every coefficient is written for many resamples at once (rows are
-resamples, columns patterns of ratings), so that the estimate and its interval come from the same lines.
+May import `cilab.errors`, `cilab.stats.distributions` and `cilab.stats.ratings`. Every coefficient is written for many
+resamples at once (rows are resamples, columns patterns of ratings), so that the estimate and its interval come from the
+same lines.
 """
 
 from __future__ import annotations

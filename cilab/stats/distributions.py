@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cache
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -27,10 +28,8 @@ def normal_two_sided(z: float) -> float:
 
 
 def normal_quantile(q: float) -> float:
-    """The value below which a standard normal variable lies with probability q."""
-    from scipy import special
-
-    return float(special.ndtri(q))
+    """The value below which a standard normal variable lies with probability q, between 0 and 1."""
+    return NormalDist().inv_cdf(q)
 
 
 def t_two_sided(t: float, df: float) -> float:

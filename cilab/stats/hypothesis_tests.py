@@ -153,7 +153,7 @@ def wilcoxon(
     name = "Wilcoxon signed-rank test, zero differences dropped"
     if d.size == 0:
         return HypothesisTest(name, 1.0, 0.0, reason="no difference other than 0", **common)
-    ranks = stats.rankdata(np.abs(d))
+    ranks = average_ranks(np.abs(d))
     v = float(ranks[d > 0].sum())
     if d.size < _EXACT_RANKS and dropped == 0 and np.unique(ranks).size == d.size:
         p = stats.wilcoxon(d, zero_method="wilcox", alternative=alternative, method="exact").pvalue
@@ -413,7 +413,7 @@ def permutation_test(
         return HypothesisTest(method, None, n=0, alternative=_side(alternative), reason="no observation")
     if statistic is None and kind == "association" and (reason := _no_correlation(a, b)):
         return HypothesisTest(method, None, n=a.size, alternative=_side(alternative), reason=reason)
-    of = statistic or (_correlation if kind == "association" else _mean_difference)
+    of = statistic or (correlation if kind == "association" else _mean_difference)
     rng = np.random.default_rng(seed)
     draws = [of(*_shuffled(rng, a, b, kind)) for _ in range(resamples)]
     observed = float(of(a, b))
@@ -435,10 +435,6 @@ def _shuffled(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, kind: str)
 
 def _mean_difference(a: np.ndarray, b: np.ndarray) -> float:
     return float(a.mean() - b.mean())
-
-
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.corrcoef(a, b)[0, 1])
 
 
 # -- many tests at once -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Intraclass correlations: six forms with the intervals of McGraw and Wong.
 
-May import `cilab.errors` and `cilab.stats.ratings`. Takes complete tables only: a missing rating is refused.
+May import `cilab.errors`, `cilab.stats.distributions` and `cilab.stats.ratings`. Takes complete tables only: a missing
+rating is refused.
 """
 
 from __future__ import annotations

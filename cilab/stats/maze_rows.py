@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import polars as pl
 
 from cilab.errors import TableError, nearest
+from cilab.stats.distributions import normal_quantile
 from cilab.stats.hypothesis_tests import paired_t
 from cilab.stats.ratings import check_level
 from cilab.stats.result import Provenance, number, read_rows
@@ -340,7 +340,7 @@ def families(
 
 def z_of(ci_level: float) -> float:
     """Half-width of a normal interval in standard errors."""
-    return NormalDist().inv_cdf(0.5 + check_level(ci_level) / 2)
+    return normal_quantile(0.5 + check_level(ci_level) / 2)
 
 
 def mean_interval(values: Sequence[float], z: float) -> dict[str, float | int | None]:

@@ -9,7 +9,6 @@ import functools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,7 @@ import polars as pl
 from cilab.errors import TableError
 from cilab.stats import bootstrap
 from cilab.stats.bootstrap import Array, Mask
-from cilab.stats.distributions import share_interval
+from cilab.stats.distributions import normal_quantile, share_interval
 from cilab.stats.grid import Grid, grid
 from cilab.stats.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.parallel import each
@@ -145,7 +144,7 @@ def power(
     sd, more = _cell_sd(g, fitted, cell_sd, repeats)
     world = _World(fitted, sd)
     level = _level(g, level_pct)
-    z = NormalDist().inv_cdf(0.5 + ci_level / 2)
+    z = normal_quantile(0.5 + ci_level / 2)
     cases = []
     for i, d in enumerate(differences):
         abilities = [world.ability_at(level + s * d / 200, d) for s in (-1, 1)]
