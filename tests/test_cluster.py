@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 import cilab
-from cilab.cluster import ClusterError, run_on_cluster
-from cilab.run import run_study
+from cilab.running.cluster import ClusterError, run_on_cluster
+from cilab.running.play import run_study
 from cilab.store import Study
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")

@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import cilab
-from cilab.journal import JOURNAL_NAME
+from cilab.store.journal import JOURNAL_NAME
 
 KILLS = 30
 COUNT = "select count(*) as n, count(distinct run_id) as ids from runs where status != 'error'"
