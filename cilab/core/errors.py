@@ -32,6 +32,10 @@ class MazeError(CilabError):
     """A maze cannot be made or read."""
 
 
+class PluginError(CilabError):
+    """What another package brings cannot be found or loaded."""
+
+
 class ReportError(CilabError):
     """A report cannot be rendered."""
 
