@@ -5,9 +5,9 @@ Imports `cilab.core.errors` and nothing else of ours. A package that brings some
     [project.entry-points."cilab.benchmarks"]
     maze = "cilab.maze:BENCHMARK"
 
-The groups are `cilab.benchmarks` (a `cilab.collect.spec.Benchmark`), `cilab.columns` (its own columns of the runs table,
-a tuple of `cilab.core.columns.Column`, loaded without the benchmark) and `cilab.importers` (a function). What fails to
-load is named in a warning, once, and the rest works; asked for by name it is an error of one line.
+The groups are `cilab.benchmarks` (a `cilab.collect.spec.Benchmark`), `cilab.columns` (its own columns of the runs
+table, a tuple of `cilab.core.columns.Column`, loaded without the benchmark) and `cilab.importers` (a function). What
+fails to load is named in a warning, once, and the rest works; asked for by name it is an error of one line.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def load(group: str, name: str) -> Any:
     """
     known = names(group)
     if name not in known:
-        raise PluginError(f"{group}: nothing is called {name!r}.{nearest(name, list(known))} There are: {_listed(known)}")
+        there = ", ".join(known) or "none"
+        raise PluginError(f"{group}: nothing is called {name!r}.{nearest(name, list(known))} There are: {there}")
     entry = known[name]
     try:
         return entry.load()
@@ -80,7 +81,3 @@ def loaded(group: str) -> Mapping[str, Any]:
 def _origin(entry: EntryPoint) -> str:
     package = entry.dist.name if entry.dist is not None else "a package"
     return f"{package} ({entry.value})"
-
-
-def _listed(known: Mapping[str, EntryPoint]) -> str:
-    return ", ".join(known) or "none"
