@@ -318,7 +318,7 @@ def _capability(measure: str, dimension: str | None) -> Callable[[Inputs], Answe
     """r of a score with a measure: overall, one dimension, or (None) the range over all but conflict."""
 
     def compute(inputs: Inputs) -> Answer:
-        from cilab.stats.teamwork.economy import capability
+        from cilab.stats.teamwork.capability import capability
 
         measures = (getattr(inputs.data, "truth", None) or {}).get("capability")
         if measures is None:

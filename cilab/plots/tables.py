@@ -23,8 +23,9 @@ from cilab.stats.maze.mediation import MediationResult
 from cilab.stats.maze.pairs import PairsResult
 from cilab.stats.maze.rows import with_half
 from cilab.stats.methods.cluster import mark
+from cilab.stats.teamwork.capability import Capability
 from cilab.stats.teamwork.conflict import Conflict
-from cilab.stats.teamwork.economy import Capability, Effort
+from cilab.stats.teamwork.effort import Effort
 from cilab.stats.teamwork.failures import FailureModes, Noticed
 from cilab.stats.teamwork.lite import LiteResult
 from cilab.stats.teamwork.people import People

@@ -13,7 +13,7 @@ import polars as pl
 
 from cilab.plots.parts import panels, style
 from cilab.stats.maze.grounding import GroundingResult
-from cilab.stats.maze.rows import mean_interval, z_of
+from cilab.stats.methods.means import mean_interval, z_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

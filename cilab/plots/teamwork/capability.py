@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
-from cilab.stats.teamwork.economy import Capability
+from cilab.stats.teamwork.capability import Capability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

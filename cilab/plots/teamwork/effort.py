@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
-from cilab.stats.teamwork.economy import Effort
+from cilab.stats.teamwork.effort import Effort
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

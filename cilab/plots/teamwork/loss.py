@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
-from cilab.stats.teamwork.economy import Loss
+from cilab.stats.teamwork.loss import Loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
-from cilab.stats.teamwork.economy import Effort
+from cilab.stats.teamwork.effort import Effort
 from cilab.stats.teamwork.grid import ROW
 from cilab.stats.teamwork.scores import Leaderboard
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
-from cilab.stats.teamwork.economy import Pareto, by_reason
+from cilab.stats.teamwork.pareto import Pareto, by_reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

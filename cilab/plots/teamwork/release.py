@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, roster, style
-from cilab.stats.teamwork.economy import Release
+from cilab.stats.teamwork.release import Release
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
-from cilab.stats.teamwork.items import SourcesResult
+from cilab.stats.teamwork.sources import SourcesResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.tables import TEAM_VERSIONS
+from cilab.results.arguments import check_choice
 from cilab.results.result import Result, read_rows
 from cilab.stats.judges.labels import read_labels, wide
 from cilab.stats.judges.leniency import Leniency, leniency, leniency_test
@@ -28,7 +29,7 @@ from cilab.stats.methods.coefficients import (
 from cilab.stats.methods.hypothesis_tests import mcnemar
 from cilab.stats.methods.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.methods.ratings import Agreement, check_level, check_seed
-from cilab.stats.teamwork.grid import check_choice, check_names, listed
+from cilab.stats.teamwork.grid import check_names, listed
 
 __all__ = [
     "ICC_FORMS",

@@ -17,7 +17,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.results.result import Result, read_rows
-from cilab.stats.maze.rows import copies, two, with_ends, with_partner_effort, z_of
+from cilab.stats.maze.rows import copies, two, with_ends, with_partner_effort
 from cilab.stats.methods.bootstrap import check_resamples
 from cilab.stats.methods.coefficients import fleiss_kappa, majority_label
 from cilab.stats.methods.hypothesis_tests import (
@@ -31,6 +31,7 @@ from cilab.stats.methods.hypothesis_tests import (
     wilcoxon,
 )
 from cilab.stats.methods.intraclass import ICC_FORMS, icc
+from cilab.stats.methods.means import z_of
 from cilab.stats.methods.ratings import Agreement, check_seed
 
 #: The stored outcome as a rater beside the graders.

@@ -15,8 +15,9 @@ from cilab.core.errors import TableError, nearest
 from cilab.results.result import Result
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.gap import SETTING_NAMES, SETTINGS, GapResult, gap
-from cilab.stats.maze.rows import PAPER_MAZES, MazeOutcome, difference, mean_interval, with_ends, with_half, z_of
+from cilab.stats.maze.rows import PAPER_MAZES, MazeOutcome, with_ends, with_half
 from cilab.stats.methods.hypothesis_tests import two_sample_t
+from cilab.stats.methods.means import difference, mean_interval, z_of
 
 Factor = Literal["maze_size", "wall_density"]
 FACTORS = {"maze_size": "cells along a side", "wall_density": "wall density"}

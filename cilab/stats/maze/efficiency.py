@@ -15,9 +15,10 @@ import polars as pl
 from cilab.core.errors import TableError
 from cilab.results.result import Result
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import mean_interval, with_ends, z_of
+from cilab.stats.maze.rows import with_ends
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.hypothesis_tests import paired_t
+from cilab.stats.methods.means import difference, mean_interval, z_of
 
 #: Bands of figure D.5, lower end in, upper end out; a negative outcome is a fail, 1 a success.
 BANDS = (
@@ -253,7 +254,7 @@ def _adaptation(tokens: pl.DataFrame, table: pl.DataFrame, z: float) -> pl.DataF
                 continue
             values = part.filter(pl.col("partner").is_in(partners))["tokens"].to_list()
             numbers = mean_interval(values, z)
-            change = maze_rows.difference(numbers, own[agent], z)
+            change = difference(numbers, own[agent], z)
             rows.append(
                 {"agent": agent, "partners": words, "n_partners": len(partners), "own": level, **numbers}
                 | {"change": change["diff"], "change_lo": change["lo"], "change_hi": change["hi"]}

@@ -24,11 +24,10 @@ from cilab.stats.maze.rows import (
     copies,
     count_reasons,
     mark_doubles,
-    mean_interval,
     two,
     typed,
-    z_of,
 )
+from cilab.stats.methods.means import mean_interval, z_of
 
 #: The three settings of figure 4.1, from the easiest on.
 SETTINGS = ("solo_full", "solo_distributed", "pair")

@@ -16,9 +16,10 @@ import polars as pl
 from cilab.core import registry
 from cilab.core.errors import TableError, nearest
 from cilab.results.result import Provenance, Result, read_rows
-from cilab.stats.maze.rows import copies, mean_interval, refuse_doubles, with_partner_effort, z_of
+from cilab.stats.maze.rows import copies, refuse_doubles, with_partner_effort
 from cilab.stats.methods.coefficients import cohen_kappa
 from cilab.stats.methods.distributions import average_ranks, correlation, correlation_p
+from cilab.stats.methods.means import mean_interval, z_of
 
 #: What each agent (1 the starter, 2 the follower) did: 0 or 1.
 AGENT_FEATURES = ("grounded_start_goal", "shared_map", "merged_map")

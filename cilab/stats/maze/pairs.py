@@ -16,8 +16,9 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.results.result import Provenance, Result, read_rows
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import MazeOutcome, difference, mean_interval, paired_by_maze, with_ends, with_half, z_of
+from cilab.stats.maze.rows import MazeOutcome, paired_by_maze, with_ends, with_half
 from cilab.stats.methods.hypothesis_tests import adjust, paired_t, sign_test, two_sample_t
+from cilab.stats.methods.means import difference, mean_interval, z_of
 
 #: Agents up to which pairs are printed as a matrix.
 _MATRIX = 10

@@ -15,8 +15,9 @@ import polars as pl
 from cilab.core.errors import TableError
 from cilab.results.result import Result
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import MazeOutcome, mean_interval, paired_by_maze, with_ends, with_half, z_of
+from cilab.stats.maze.rows import MazeOutcome, paired_by_maze, with_ends, with_half
 from cilab.stats.methods.bootstrap import check_resamples
+from cilab.stats.methods.means import mean_interval, z_of
 from cilab.stats.methods.ratings import MOST_UNDEFINED, check_seed
 
 KINDS = {"primer": "strong primer", "recovery": "strong recovery"}

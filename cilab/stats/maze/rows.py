@@ -16,24 +16,29 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.tables import STATUSES
 from cilab.results.result import Provenance, number, read_rows
-from cilab.stats.methods.distributions import normal_quantile
 from cilab.stats.methods.hypothesis_tests import paired_t
-from cilab.stats.methods.ratings import check_level
 
 MazeOutcome = Literal["weighted_outcome", "success"]
+
 OUTCOMES = {
     "weighted_outcome": "Mean weighted outcome (fraction, 1 = goal reached)",
     "success": "Share of mazes solved (fraction)",
 }
+
 #: The paper's mazes: 6 x 6, wall density 0.30.
 PAPER_MAZES = {"maze_size": 6, "wall_density": 0.3}
+
 NO_OUTCOME = "without an outcome"
+
 STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
+
 _TEXT = (
     *("version", "model", "partner_model", "status", "benchmark", "effort", "partner_effort", "arm"),
     *("run_id", "task_id", "relay_kind", "ended"),
 )
+
 _WHOLE = ("maze_size", "seed", "relay_k", "path_length", "messages", "rounds")
+
 #: What tells one rollout from another in the columns of the runs table. The run id also hashes the prompts, the graders
 #: and the sampling: two rollouts that differ in these only are two studies, which are never pooled in silence.
 _CELL = (
@@ -309,9 +314,6 @@ def _named(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-# -- families ---------------------------------------------------------------------------------------------
-
-
 def families(
     data: Any, names: Iterable[str], given: Mapping[str, str] | None, column: str = "family"
 ) -> dict[str, Any]:
@@ -335,40 +337,6 @@ def families(
     return out
 
 
-# -- means and differences --------------------------------------------------------------------------------
-
-
-def z_of(ci_level: float) -> float:
-    """Half-width of a normal interval in standard errors."""
-    return normal_quantile(0.5 + check_level(ci_level) / 2)
-
-
-def mean_interval(values: Sequence[float], z: float) -> dict[str, float | int | None]:
-    """`n, mean, se, lo, hi` of a mean: se = sd / sqrt(n), normal interval; None where n is too small.
-
-    Sums are exact, so the order of the values does not matter.
-    """
-    n = len(values)
-    if n == 0:
-        return {"n": 0, "mean": None, "se": None, "lo": None, "hi": None}
-    mean = math.fsum(values) / n
-    if n == 1:
-        return {"n": 1, "mean": mean, "se": None, "lo": None, "hi": None}
-    se = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n)
-    return {"n": n, "mean": mean, "se": se, "lo": mean - z * se, "hi": mean + z * se}
-
-
-def difference(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, z: float) -> dict[str, float | None]:
-    """`diff, lo, hi` of two independent means a - b; None where one is missing."""
-    if a is None or b is None or a["mean"] is None or b["mean"] is None:
-        return {"diff": None, "lo": None, "hi": None}
-    diff = round(a["mean"] - b["mean"], 12)  # 0.3 - 0.1 - 0.2 is no difference
-    if a["se"] is None or b["se"] is None:
-        return {"diff": diff, "lo": None, "hi": None}
-    half = z * math.hypot(a["se"], b["se"])
-    return {"diff": diff, "lo": diff - half, "hi": diff + half}
-
-
 def by_maze(rows: pl.DataFrame) -> dict[str, float]:
     """Mean outcome of each maze; rollouts without a task are left out."""
     kept = rows.filter(pl.col("task_id").is_not_null()).sort("task_id", "value")
@@ -390,9 +358,6 @@ def paired_by_maze(a: Mapping[str, float], b: Mapping[str, float], ci_level: flo
         "p": test.p,
         "reason": test.reason,
     }
-
-
-# -- words ------------------------------------------------------------------------------------------------
 
 
 def maze_text(size: int | None, density: float | None) -> str:

@@ -15,12 +15,13 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.results.arguments import check_choice
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_SCORES, Array, Mask
 from cilab.stats.methods.hypothesis_tests import adjust
 from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import ROW, Grid, check_choice, grid
+from cilab.stats.teamwork.grid import ROW, Grid, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.scores import shared_ranks
 

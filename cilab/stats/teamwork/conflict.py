@@ -13,12 +13,13 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.results.arguments import check_choice
 from cilab.results.result import number
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, check_choice, grid
+from cilab.stats.teamwork.grid import ROW, Grid, grid
 from cilab.stats.teamwork.task_runs import TaskResult
 
 CONFLICT = "handling_conflict"

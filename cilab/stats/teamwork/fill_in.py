@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.errors import TableError
+from cilab.results.arguments import check_choice
 from cilab.results.names import row_names
 from cilab.results.result import Result, number
 from cilab.stats.methods import bootstrap
@@ -24,7 +25,7 @@ from cilab.stats.methods.distributions import average_ranks
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, permutation_p
 from cilab.stats.methods.ratings import check_level, check_seed
 from cilab.stats.methods.row_task_model import Fit, HeldOut, Trials, Widths, expit
-from cilab.stats.teamwork.grid import ROW, Grid, check_choice, grid
+from cilab.stats.teamwork.grid import ROW, Grid, grid
 from cilab.stats.teamwork.scores import shared_ranks
 
 if TYPE_CHECKING:

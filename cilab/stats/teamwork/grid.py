@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.tables import DIMENSIONS, STATUSES
+from cilab.results.arguments import check_choice
 from cilab.results.names import row_names
 from cilab.results.result import Provenance, read_rows
 from cilab.stats.methods import bootstrap
@@ -234,12 +235,6 @@ def _refuse_argument(name: str) -> None:
     raise TableError(
         f"{code.co_name} has no argument {name!r}.{nearest(name, known)} It takes by name: {', '.join(known)}"
     )
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuse a value that is none of the choices."""
-    if value not in choices:
-        raise TableError(f"{name} is {value!r}, not one of {', '.join(choices)}.{nearest(str(value), list(choices))}")
 
 
 def check_names(what: str, asked: Sequence[str], there: pl.Series) -> None:

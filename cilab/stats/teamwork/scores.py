@@ -15,12 +15,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cilab.results.arguments import check_choice
 from cilab.results.names import row_names
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
 from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import ROW, Gate, Grid, Reviews, check_choice, grid
+from cilab.stats.teamwork.grid import ROW, Gate, Grid, Reviews, grid
 from cilab.stats.teamwork.groups import default_rows, members
 from cilab.stats.teamwork.task_runs import OTHER_ROWS, left_out
 

@@ -23,6 +23,8 @@ from cilab.stats.methods.ratings import check_seed
 from cilab.stats.teamwork.grid import ROW, Grid
 from cilab.stats.teamwork.groups import default_rows, members
 
+#: Scores (fractions) that differ by less are the same: only rounding tells them apart.
+SAME = 1e-9
 #: Pearson's r of two rows is 1 or -1 whatever the data are.
 LEAST_ROWS = 3
 
@@ -315,3 +317,42 @@ def study_labels(study: Any, labels: Any = None, rater: str | None = "final") ->
             return found
         raise TableError(f"labels: no rater {rater!r}.{nearest(rater, known)} Known: {', '.join(known)}")
     return found.filter(pl.col("rater") == rater)
+
+
+def percent_series(name: str, values: Array) -> pl.Series:
+    """Fractions as a column of percent; NaN is null."""
+    return pl.Series(name, 100 * np.asarray(values, float), dtype=pl.Float64).fill_nan(None)
+
+
+def overall_draws(g: Grid, counts: Array) -> tuple[Array, Array]:
+    """Overall scores and replicates: shapes (R,) and (resamples, R); NaN where a dimension is undefined."""
+    points, draws = score_draws(g, counts)
+    return bootstrap.overall_means(points), draws.mean(axis=0)
+
+
+def usage(study: Any, g: Grid) -> dict[str, Array]:
+    """Cost of each row's evaluation (USD) and mean output tokens per run; NaN where a run's is unknown."""
+    runs = _with_usage(study, g)
+    out = {}
+    for column, name, how in (("cost_usd", "cost", pl.Expr.sum), ("tokens_out", "tokens_out", pl.Expr.mean)):
+        known = runs.group_by("r").agg(pl.when(pl.col(column).null_count() == 0).then(how(pl.col(column))).alias(name))
+        values = np.full(g.rows.height, np.nan)
+        values[known["r"].to_numpy()] = known[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        out[name] = values
+    return out
+
+
+def _with_usage(study: Any, g: Grid) -> pl.DataFrame:
+    """Every run that the rows played, scored or not, with its cost and tokens.
+
+    A run that the gate kept from being played costs nothing; so does a run that ended in an error and has no cost.
+    """
+    played = g.runs.filter(pl.col("status") != "gated_out").select("run_id", "r", "status")
+    if played["run_id"].null_count():
+        raise TableError("runs: some have no run_id, so their cost cannot be found")
+    more = run_columns(study, ("cost_usd", "tokens_out"))
+    runs = played.join(more, on="run_id", how="left").with_columns(
+        pl.col("cost_usd").cast(pl.Float64), pl.col("tokens_out").cast(pl.Float64)
+    )
+    failed = pl.col("status") == "error"
+    return runs.with_columns(cost_usd=pl.when(failed).then(pl.col("cost_usd").fill_null(0.0)).otherwise("cost_usd"))
