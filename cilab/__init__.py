@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cilab.collect.engine import Summary
     from cilab.store import Study
 
-_VERBS = ("annotate", "forecast", "open", "query", "regrade", "report", "run_study", "status")
+_VERBS = ("annotate", "forecast", "open", "options", "query", "regrade", "report", "rerun", "run_study", "status")
 #: Modules that come with the package's name, loaded at first use.
 _MODULES = {
     "claims": "claims",
@@ -75,6 +75,26 @@ def _page(study: Any, run_id: str) -> Any:
     from cilab.show import show
 
     return show(study, run_id)
+
+
+def options(**changed: Any) -> Any:
+    """Arguments of every estimator that takes them, for a while: `with cilab.options(ci_level=0.9): ...`.
+
+    See `cilab.core.options.options`. What an estimator used stands in the `.parameters` of its result.
+    """
+    from cilab.core.options import options as setting
+
+    return setting(**changed)
+
+
+def rerun(result: Any, study: Any, **handed: Any) -> Any:
+    """Repeat a result from the arguments that it recorded; see `cilab.results.estimator.rerun`."""
+    from cilab.results import estimator
+
+    name = result.get("made_by") if isinstance(result, dict) else result.made_by
+    if name in ESTIMATORS:
+        import_module(f"cilab.stats.{ESTIMATORS[name]}")
+    return estimator.rerun(result, study, **handed)
 
 
 def query(sql: str, data: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Any:

@@ -10,15 +10,18 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.results.result import Result, read_rows
+from cilab.core.frames import as_lazy, read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, inside
+from cilab.results.estimator import estimator
+from cilab.results.result import Result
 from cilab.stats.maze.rows import copies, two, with_ends, with_partner_effort
-from cilab.stats.methods.bootstrap import check_resamples
 from cilab.stats.methods.coefficients import fleiss_kappa, majority_label
 from cilab.stats.methods.hypothesis_tests import (
     HypothesisTest,
@@ -32,7 +35,7 @@ from cilab.stats.methods.hypothesis_tests import (
 )
 from cilab.stats.methods.intraclass import ICC_FORMS, icc
 from cilab.stats.methods.means import z_of
-from cilab.stats.methods.ratings import Agreement, check_seed
+from cilab.stats.methods.ratings import Agreement
 
 #: The stored outcome as a rater beside the graders.
 REFERENCE = "reference"
@@ -116,18 +119,19 @@ def _small(p: float) -> str:
     return "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
+@estimator
 def grader_agreement(
     data: Any,
     *,
     runs: Any = None,
-    graders: Sequence[str | tuple[str, int]] | None = None,
-    reference: tuple[str, int] | None = None,
+    graders: Annotated[Sequence[str | tuple[str, int]] | None, inside] = None,
+    reference: Annotated[tuple[str, int] | None, inside] = None,
     setting: Setting | None = None,
     form: str = "ICC(A,1)",
     normality_alpha: float = 0.05,
-    resamples: int = 2000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    resamples: Resamples = 2000,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
 ) -> GradingResult:
     """Appendix E: overall agreement, correlations, majority against reference, conditional analysis, by agent.
 
@@ -168,8 +172,6 @@ def grader_agreement(
     printed ratio of range to deviation (2.1 for three raters of whom one differs) fits no other.
     """
     _check(setting, form, normality_alpha)
-    check_resamples(resamples)
-    check_seed(seed)
     z_of(ci_level)
     notes, stored = _read(data, runs)
     if isinstance(reference, str):
@@ -206,16 +208,7 @@ def grader_agreement(
         n_used=grades.height,
         n_left_out={reason: n for reason, n in left_out.items() if n},
         provenance=provenance,
-        parameters={
-            "graders": [list(g) for g in chosen],
-            "reference": None if first is None else list(first),
-            "setting": setting,
-            "form": form,
-            "normality_alpha": normality_alpha,
-            "resamples": resamples,
-            "seed": seed,
-            "ci_level": ci_level,
-        },
+        parameters={"graders": [list(g) for g in chosen], "reference": None if first is None else list(first)},
         caption=f"Reference and {len(chosen)} gradings of {setting or 'all'} rollouts. Weighted outcomes: {form}, with "
         f"the {100 * ci_level:g}% interval of McGraw and Wong; binary success: Fleiss' kappa, percentile interval over "
         f"rollouts. Differences are majority - reference. p in brackets: {adjusted.method}.",
@@ -242,7 +235,7 @@ def _read(data: Any, runs: Any) -> tuple[pl.DataFrame, Any]:
     elif runs is None:
         raise TableError("annotations: give an opened study, or a frame of annotations with runs=the runs table")
     else:
-        notes, stored = _frame(data), runs
+        notes, stored = as_lazy(data, "annotations must be a polars or pandas DataFrame"), runs
     there = notes.collect_schema().names()
     if gone := [c for c in columns if c not in there]:
         raise TableError(f"annotations: missing column {', '.join(gone)}.{nearest(gone[0], there)}")
@@ -257,14 +250,6 @@ def _read(data: Any, runs: Any) -> tuple[pl.DataFrame, Any]:
         run, name, repeat = double.select("run_id", "annotator", "repeat").row(0)
         raise TableError(f"annotations: {name} graded run {run} twice in repeat {repeat}")
     return grades, stored
-
-
-def _frame(data: Any) -> pl.LazyFrame:
-    if type(data).__module__.partition(".")[0] == "pandas":
-        data = pl.from_pandas(data)
-    if not isinstance(data, (pl.DataFrame, pl.LazyFrame)):
-        raise TableError(f"annotations must be a polars or pandas DataFrame, not {type(data).__name__}")
-    return data.lazy()
 
 
 def _graders(notes: pl.DataFrame, asked: Sequence[str | tuple[str, int]] | None) -> list[tuple[str, int]]:

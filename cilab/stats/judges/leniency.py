@@ -14,11 +14,15 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
-from cilab.results.result import Result, read_rows
+from cilab.core.frames import read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
+from cilab.results.result import Result
 from cilab.stats.judges.labels import read_labels, wide
 from cilab.stats.methods.distributions import binomial_pmf, share_interval, shared_hits
 from cilab.stats.methods.hypothesis_tests import HypothesisTest, fisher
-from cilab.stats.methods.ratings import check_level, column_of, is_missing, rows_of
+from cilab.stats.methods.ratings import column_of, is_missing, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,7 @@ def leniency_test(
     )
 
 
+@estimator
 def leniency(
     study: Any,
     *,
@@ -145,7 +150,7 @@ def leniency(
     own_family: str,
     majority: int | None = None,
     families: Any = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> LeniencyResult:
     """`leniency_test` on a study's labels.
 
@@ -175,7 +180,6 @@ def leniency(
     ----------
     Collaborative-intelligence paper, section C.3.
     """
-    check_level(ci_level)
     labels, provenance = read_labels(study)
     table = wide(labels, "gives_way", ("final", *judges))
     models = read_rows(study, ("run_id", "model"))[0].unique("run_id")
@@ -191,7 +195,7 @@ def leniency(
         n_used=found.n_own + found.n_other,
         n_left_out=found.n_left_out,
         provenance=provenance,
-        parameters={"judges": list(judges), "own_family": own_family, "majority": found.majority, "ci_level": ci_level},
+        parameters={"majority": found.majority},
         caption=(
             f"Lenient: by the final label the model did not give way, while for at least {found.majority} of the "
             f"{len(judges)} other judges it did. Own: models of the family {own_family}."

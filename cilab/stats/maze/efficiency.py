@@ -13,6 +13,9 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
 from cilab.results.result import Result
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.rows import with_ends
@@ -110,13 +113,14 @@ def _one(row: dict[str, Any] | None) -> str:
     return f"{row['mean']:.1f}" if row["hi"] is None else f"{row['mean']:.1f} ± {row['hi'] - row['mean']:.1f}"
 
 
+@estimator
 def efficiency(
     data: Any,
     *,
     maze_size: int | None = None,
     wall_density: float | None = None,
     arm: str | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> EfficiencyResult:
     """Tokens a message, messages a rollout, adaptation to the partner, and how often the turn limit ended a rollout.
 
@@ -173,7 +177,7 @@ def efficiency(
         n_used=used.height,
         n_left_out=found.left_out,
         provenance=found.provenance,
-        parameters={**found.kept, "ci_level": ci_level},
+        parameters=found.kept,
         caption=f"Mean ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) over rollouts, of the agent's "
         f"median tokens a message and of the messages a rollout by outcome band, in {found.maze_words()}.",
     )

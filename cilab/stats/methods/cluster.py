@@ -101,7 +101,7 @@ def clusters(labels: pl.Series) -> Clusters:
 def warn_if_few(groups: Clusters, name: str) -> None:
     """Issue a `FewClustersWarning` where there are fewer than 10; to be called by what the user called."""
     if groups.n < FEW_CLUSTERS:
-        warnings.warn(f"cluster {name}: only {groups.n} clusters. {FEW_WORDS}", FewClustersWarning, stacklevel=3)
+        warnings.warn(f"cluster {name}: only {groups.n} clusters. {FEW_WORDS}", FewClustersWarning, stacklevel=4)
 
 
 def complete(rows: pl.DataFrame, columns: Sequence[str], cluster: str) -> tuple[pl.DataFrame, Clusters, dict[str, int]]:

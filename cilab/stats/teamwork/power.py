@@ -9,20 +9,22 @@ import functools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Seed
+from cilab.results.estimator import estimator
 from cilab.results.result import Result, heading, number
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.distributions import normal_quantile, share_interval
 from cilab.stats.methods.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.methods.parallel import each
-from cilab.stats.methods.ratings import check_seed
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 
 #: What is tried unless told otherwise: differences in points, tasks per dimension, test seeds.
 DIFFERENCES = (2.0, 3.0, 5.0, 7.5, 10.0)
@@ -80,6 +82,7 @@ class PowerResult(Result):
         return [*out[:-1], *self.remarks, out[-1]]
 
 
+@estimator
 def power(
     study: Any,
     *,
@@ -89,10 +92,10 @@ def power(
     target: float = TARGET,
     level_pct: float | None = None,
     cell_sd: float | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
     simulations: int = SIMULATIONS,
-    seed: int = 0,
-    **settings: Any,
+    seed: Seed = 0,
+    **scope: Unpack[Scope],
 ) -> PowerResult:
     """How many tasks and seeds it takes to tell two models `d` points apart.
 
@@ -116,7 +119,7 @@ def power(
     cell_sd : standard deviation of the cell effect in logits; default estimated, which needs two seeds.
     ci_level : of the interval that must lie off 0.
     simulations, seed : number of simulated studies, and what they are drawn from.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -136,8 +139,7 @@ def power(
     """
     sizes, repeats = _whole("tasks_per_dimension", tasks_per_dimension, 2), _whole("seeds", seeds, 1)
     _check(differences, target, level_pct, cell_sd, ci_level, simulations)
-    check_seed(seed)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("power")
     values = np.where(g.scored, g.values, np.nan)
     fitted, remarks = _fitted(g, values)
@@ -161,18 +163,7 @@ def power(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={
-            **g.asked,
-            "differences": [float(d) for d in differences],
-            "tasks_per_dimension": list(sizes),
-            "seeds": list(repeats),
-            "target": target,
-            "level_pct": 100 * level,
-            "cell_sd": sd,
-            "ci_level": ci_level,
-            "simulations": simulations,
-            "seed": seed,
-        },
+        parameters={**g.asked, "level_pct": 100 * level, "cell_sd": sd},
         caption=(
             f"Share of {simulations:,} simulated studies in which two models around {100 * level:.0f} % are told apart "
             f"({100 * ci_level:g}% interval of the difference off 0, paired by task), by tasks per dimension; "
