@@ -336,6 +336,18 @@ def test_a_steep_slope_that_exists_is_not_taken_for_separation() -> None:
     assert fit.coef[1] == pytest.approx(2 * np.log(4999), rel=1e-6)
 
 
+def test_an_outlier_with_fitted_log_odds_of_hundreds_does_not_stop_the_estimate() -> None:
+    x = np.array([-1.0, 0.0, 0.9, 1.0, 1.1, 1.2, 2.0, 200.0])
+    y = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
+    matrix = np.column_stack([np.ones_like(x), x])
+    groups = cl.Clusters(np.arange(8), tuple(range(8)))
+    fit = cl.logit(cl.cells(matrix, y, groups), groups)
+    assert fit.separated == ()
+    eta = matrix @ fit.coef
+    assert eta.max() > 100
+    np.testing.assert_allclose(matrix.T @ (y - 1 / (1 + np.exp(-eta))), 0, atol=1e-8)
+
+
 def test_a_separated_replicate_is_undefined_in_whole() -> None:
     codes = np.repeat(np.arange(4), 6)
     x = np.tile([0.0, 0, 0, 1, 1, 1], 4)

@@ -39,6 +39,8 @@ _RUNAWAY = 25.0
 #: Up to here a vanishing gradient proves that the estimate exists.
 _CERTAIN = 12.0
 _NEWTON_STEPS = 60
+#: Steps of statsmodels: log-odds of hundreds, where they exist, are reached in less than twenty.
+_MOST_STEPS = 25
 
 
 class FewClustersWarning(UserWarning):
@@ -536,8 +538,6 @@ def logit(data: Cells, groups: Clusters, *, firth: bool = False) -> LogitFit:
     LogitFit
         With `separated` not empty the numbers are where the method was stopped, and mean nothing.
     """
-    from scipy.special import expit
-
     z, mean, sd = _standardised_cells(data)
     separated: tuple[int, ...] = ()
     if firth:
@@ -545,7 +545,7 @@ def logit(data: Cells, groups: Clusters, *, firth: bool = False) -> LogitFit:
     else:
         b, sure = _maximum_likelihood(z, data)
         separated = () if sure else separation(data)
-    p = expit(z @ b)
+    p = _expit(z @ b)
     bread = np.linalg.pinv((z * (data.weight * p * (1 - p))[:, None]).T @ z, hermitian=True)
     scores = (data.total - data.weight * p)[:, None] * z
     vcov = _clustered(scores, bread, data.cluster, groups.n, data.weight.sum())
@@ -561,7 +561,7 @@ def _maximum_likelihood(z: np.ndarray, data: Cells) -> tuple[np.ndarray, bool]:
     model = GLM(data.total / data.weight, z, family=Binomial(), var_weights=data.weight)
     # What it warns of, perfect prediction and no convergence, is decided exactly by `separation`.
     with warnings.catch_warnings(action="ignore"):
-        fit = model.fit(maxiter=_NEWTON_STEPS, tol=1e-8, tol_criterion="params")
+        fit = model.fit(maxiter=_MOST_STEPS, tol=1e-8, tol_criterion="params")
     return fit.params, bool(fit.converged and np.abs(z @ fit.params).max() <= _CERTAIN)
 
 
@@ -618,8 +618,6 @@ def _newton(
     `times` (replicates, cells) is how often a cell is drawn. Returns coefficients (replicates, columns), whether each
     replicate came to rest at finite log-odds, and which columns are not redundant in it (replicates, columns).
     """
-    from scipy.special import expit
-
     k = z.shape[1]
     products = _pairs(z)
     b, sound, kept = start.copy(), np.zeros(len(start), bool), np.ones(start.shape, bool)
@@ -628,7 +626,7 @@ def _newton(
     # own curvature is not in the step, so there it is waited for.
     rest = 1e-10 if firth else 1e-4
     for step_number in range(_NEWTON_STEPS):
-        p = expit(eta)
+        p = _expit(eta)
         weight = t * data.weight
         spread = weight * p * (1 - p)
         gram = matrices(product(products, spread.T), k, k + 1)
@@ -672,6 +670,11 @@ def _leverages(products: np.ndarray, spread: np.ndarray, information: np.ndarray
     inverse = np.linalg.pinv(symmetric(information), hermitian=True)
     one, two = np.triu_indices(len(information))
     return spread * product(inverse[:, one, two] * np.where(one == two, 1.0, 2.0), products)
+
+
+def _expit(eta: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-eta)), for which numpy takes less than half the time of scipy.special."""
+    return 1.0 / (1.0 + np.exp(-np.clip(eta, -700, 700)))
 
 
 def separation(data: Cells) -> tuple[int, ...]:
