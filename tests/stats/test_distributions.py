@@ -89,14 +89,3 @@ def test_kendall_of_many_values_is_that_of_few(monkeypatch) -> None:
     tau, p, exact = d.kendall(x, y)
     monkeypatch.setattr(d, "_MOST_BY_PAIRS", 49)
     assert d.kendall(x, y) == (pytest.approx(tau, abs=1e-12), pytest.approx(p, rel=1e-9), exact)
-
-
-def test_binomial_and_hypergeometric_chances_are_those_of_scipy() -> None:
-    for n, share in ((1, 0.0), (7, 0.3), (40, 1.0), (2000, 0.5)):
-        hits = np.arange(n + 1)
-        assert d.binomial_pmf(hits, n, share) == pytest.approx(stats.binom.pmf(hits, n, share), rel=1e-9, abs=1e-300)
-    for own, other, total in ((1, 1, 1), (5, 9, 14), (30, 4, 6), (700, 900, 800), (3, 8, 0)):
-        support, log = d.shared_hits(own, other, total)
-        assert np.exp(log).sum() == pytest.approx(1)
-        theirs = stats.hypergeom.pmf(support, own + other, own, total)
-        assert np.exp(log) == pytest.approx(theirs, rel=1e-8, abs=1e-300)

@@ -110,26 +110,6 @@ def share_interval(
     return (0.0 if alternative == "less" else lo), (1.0 if alternative == "greater" else hi)
 
 
-def binomial_pmf(hits: NDArray[np.int64], n: int, share: float) -> Array:
-    """Chances of `hits` (an array) in `n` independent throws with this share of hits."""
-    from scipy import special
-
-    ways = -special.betaln(hits + 1, n - hits + 1) - math.log(n + 1)
-    return np.exp(ways + special.xlogy(hits, share) + special.xlog1py(n - hits, -share))
-
-
-def shared_hits(n_own: int, n_other: int, total: int) -> tuple[NDArray[np.int64], Array]:
-    """The hits that the first of two groups can have of `total` in both, and the logarithms of their chances.
-
-    That is the hypergeometric distribution; both arrays have the length of its support.
-    """
-    from scipy import special
-
-    own = np.arange(max(0, total - n_other), min(n_own, total) + 1)
-    log = -special.betaln(own + 1, n_own - own + 1) - special.betaln(total - own + 1, n_other - total + own + 1)
-    return own, log - special.logsumexp(log)
-
-
 def average_ranks(values: Any) -> Array:
     """Ranks from 1 on, float; equal values share the mean of their ranks."""
     _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
