@@ -144,6 +144,32 @@ def test_the_papers_leniency_test_and_the_share_it_could_detect() -> None:
     assert result.majority == 3
 
 
+@pytest.mark.parametrize(("n_own", "n_other", "hits"), [(14, 9, 1), (5, 30, 4), (20, 20, 0)])
+def test_the_detectable_share_is_that_of_counting_every_table(n_own: int, n_other: int, hits: int) -> None:
+    # In whole numbers: the ways to have i of the own and j of the other messages lenient, and the tables they reject.
+    def ways(i: int, j: int) -> int:
+        return math.comb(n_own, i) * math.comb(n_other, j)
+
+    def rejects(i: int, j: int) -> bool:
+        same = [ways(k, i + j - k) for k in range(max(0, i + j - n_other), min(n_own, i + j) + 1)]
+        p = sum(w for w in same if w <= ways(i, j)) / sum(same)
+        return p <= 0.05 and i * n_other > j * n_own
+
+    base = hits / n_other
+    found = [(i, j) for i in range(n_own + 1) for j in range(n_other + 1) if rejects(i, j)]
+
+    def power(share: float) -> float:
+        chances = (
+            ways(i, j) * share**i * (1 - share) ** (n_own - i) * base**j * (1 - base) ** (n_other - j) for i, j in found
+        )
+        return math.fsum(chances)
+
+    final = [True] * (n_own + n_other)
+    judges = [[True] * 4] * n_own + [[False] * 4] * hits + [[True] * 4] * (n_other - hits)
+    result = agree.leniency_test(final, judges, [True] * n_own + [False] * n_other)
+    assert power(result.detectable) >= 0.8 > power(result.detectable - 0.001)
+
+
 def test_a_label_that_does_not_give_way_is_never_lenient_and_missing_judges_are_counted() -> None:
     rows = [(False, [False] * 4, True), (True, [False] * 4, True), (True, [None, False, False, False], False)]
     result = agree.leniency_test(*map(list, zip(*rows, strict=True)))

@@ -20,7 +20,7 @@ from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
 from cilab.results.result import Result
 from cilab.stats.judges.labels import read_labels, wide
-from cilab.stats.methods.distributions import binomial_pmf, share_interval, shared_hits
+from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.hypothesis_tests import HypothesisTest, fisher
 from cilab.stats.methods.ratings import column_of, is_missing, rows_of
 
@@ -226,14 +226,15 @@ def _detectable(n_own: int, n_other: int, hits_other: int, power: float, alpha: 
     """Smallest share among own messages, in thousandths, that Fisher's test finds with the given power."""
     if n_own == 0 or n_other == 0:
         return None
+    from scipy.stats import binom
+
     base = hits_other / n_other
     own, other = np.arange(n_own + 1), np.arange(n_other + 1)
     found = _rejects(n_own, n_other, alpha)
-    weight_other = binomial_pmf(other, n_other, base)
-    chance = found @ weight_other  # power for each number of own hits
+    chance = found @ binom.pmf(other, n_other, base)  # power for each number of own hits
 
     def power_at(share: float) -> float:
-        return float(binomial_pmf(own, n_own, share) @ chance)
+        return float(binom.pmf(own, n_own, share) @ chance)
 
     shares = np.arange(math.floor(1000 * base) + 1, 1001) / 1000
     return next((float(s) for s in shares if power_at(s) >= power), None)
@@ -241,10 +242,12 @@ def _detectable(n_own: int, n_other: int, hits_other: int, power: float, alpha: 
 
 def _rejects(n_own: int, n_other: int, alpha: float) -> np.ndarray:
     """Whether Fisher's two-sided test rejects, for every pair of hit counts that favours the own models."""
+    from scipy.stats import hypergeom
+
     out = np.zeros((n_own + 1, n_other + 1))
     for total in range(n_own + n_other + 1):
-        support, log = shared_hits(n_own, n_other, total)
-        pmf = np.exp(log)
+        support = np.arange(max(0, total - n_other), min(n_own, total) + 1)
+        pmf = hypergeom.pmf(support, n_own + n_other, n_own, total)
         order = np.argsort(pmf, kind="stable")
         cumulative = np.cumsum(pmf[order])
         # All outcomes as likely as this one count, so that ties do not depend on rounding.

@@ -443,11 +443,9 @@ def _estimate(
     provenance: Provenance,
 ) -> MediationResult:
     roles = {role: parameters[role] for role in ("x", "m", "y")}
-    order = np.argsort(groups.codes, kind="stable")  # rows of a cluster together: sums over clusters are then quick
-    x, m, y = (_varying(rows[name], role)[order] for role, name in roles.items())
-    groups = cl.Clusters(groups.codes[order], groups.labels)
+    x, m, y = (_varying(rows[name], role) for role, name in roles.items())
     names = (*controls.names, roles["x"], roles["m"], f"{roles['x']} × {roles['m']}")
-    columns = cl.standardised(np.column_stack([controls.matrix[order], x, m, x * m]))
+    columns = cl.standardised(np.column_stack([controls.matrix, x, m, x * m]))
     q = len(names) + 1
     products = cl.grams(np.column_stack([columns.z, (y - y.mean()) / y.std()]), groups.codes, groups.n)
     gram = cl.symmetric(cl.matrices(products.sum(axis=1, keepdims=True), q, q))[0]
@@ -533,7 +531,7 @@ def _point_estimates(
     if synergy:
         models["synergy"] = (data.y, k + 3)
     fits = {
-        name: cl.ols_in(data.columns.first(size), data.gram[:size, :size], y, data.groups)
+        name: cl.ols(data.columns.first(size), data.gram[:size, :size], y, data.groups)
         for name, (y, size) in models.items()
     }
     coefficients = {

@@ -273,16 +273,15 @@ class _World:
 
     def ability_at(self, score: float, difference: float) -> Array:
         """The mean row, moved by the same number of logits everywhere until its expected score is `score`."""
+        from scipy.optimize import brentq
+
         mean, lo, hi = self.model.prior_mean, -30.0, 30.0
         if not self.score(mean + lo) < score < self.score(mean + hi):
             raise TableError(
                 f"power: two models {difference:g} points apart need a score of {100 * score:.1f} %, which no model "
                 "can have; ask for smaller differences, or give level_pct nearer to 50"
             )
-        for _ in range(60):
-            middle = (lo + hi) / 2
-            lo, hi = (middle, hi) if self.score(mean + middle) < score else (lo, middle)
-        return mean + (lo + hi) / 2
+        return mean + brentq(lambda moved: self.score(mean + moved) - score, lo, hi)
 
 
 def _within(g: Grid) -> tuple[float, Mask]:
@@ -297,6 +296,8 @@ def _within(g: Grid) -> tuple[float, Mask]:
 
 def _cell_sd(g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[int]) -> tuple[float, tuple[str, ...]]:
     """The cell effect with which the seeds of the model differ as much as those of the data do."""
+    from scipy.optimize import brentq
+
     if given is not None:
         return float(given), ()
     within, cells = _within(g)
@@ -315,13 +316,9 @@ def _cell_sd(g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[
 
     if excess(0.0) <= 0:
         return 0.0, ("Seeds differ as much as independent ones would: no effect of the cell.",)
-    lo, hi = 0.0, _WIDEST_CELL
-    if excess(hi) > 0:
-        return hi, (f"Seeds hardly differ; the effect of the cell is held at {hi:g} logits.",)
-    for _ in range(40):
-        middle = (lo + hi) / 2
-        lo, hi = (middle, hi) if excess(middle) > 0 else (lo, middle)
-    return (lo + hi) / 2, ()
+    if excess(_WIDEST_CELL) > 0:
+        return _WIDEST_CELL, (f"Seeds hardly differ; the effect of the cell is held at {_WIDEST_CELL:g} logits.",)
+    return brentq(excess, 0.0, _WIDEST_CELL), ()
 
 
 def _level(g: Grid, given: float | None) -> float:
