@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cilab.core.version import __version__ as __version__
-from cilab.stats import ESTIMATORS
+from cilab.stats import ESTIMATORS, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,7 @@ _VERBS = ("annotate", "forecast", "open", "options", "query", "regrade", "report
 _MODULES = {
     "claims": "claims",
     "datasets": "datasets",
+    "errors": "core.errors",
     "expressions": "stats.expressions",
     "plots": "plots",
     "registry": "core.registry",
@@ -38,13 +39,13 @@ _MODULES = {
     "stats": "stats",
     "store": "store",
 }
-__all__ = sorted([*_VERBS, *ESTIMATORS])
+__all__ = sorted([*_VERBS, *ESTIMATORS, *METHODS])
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"cilab.{_MODULES[name]}")
-    if name in ESTIMATORS:
+    if name in ESTIMATORS or name in METHODS:
         return getattr(import_module("cilab.stats"), name)
     raise AttributeError(f"module 'cilab' has no attribute {name!r}")
 
@@ -92,8 +93,8 @@ def rerun(result: Any, study: Any, **handed: Any) -> Any:
     from cilab.results import estimator
 
     name = result.get("made_by") if isinstance(result, dict) else result.made_by
-    if name in ESTIMATORS:
-        import_module(f"cilab.stats.{ESTIMATORS[name]}")
+    if name in __all__:
+        __getattr__(name)  # its module registers it
     return estimator.rerun(result, study, **handed)
 
 

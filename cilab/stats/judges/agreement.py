@@ -24,7 +24,7 @@ from cilab.stats.judges.leniency import Leniency, leniency, leniency_test
 from cilab.stats.methods.coefficients import (
     cohen_kappa,
     fleiss_kappa,
-    krippendorff_alpha,
+    krippendorff,
     majority_label,
     majority_vs_reference,
     raw_agreement,
@@ -44,7 +44,7 @@ __all__ = [
     "fleiss_kappa",
     "icc",
     "icc_forms",
-    "krippendorff_alpha",
+    "krippendorff",
     "leniency",
     "leniency_test",
     "majority_label",
@@ -288,7 +288,7 @@ def _two_columns(name: str, labels: pl.DataFrame, how: _How) -> dict[str, Any]:
 def _many(table: pl.DataFrame, raters: Sequence[str], how: _How) -> dict[str, Any]:
     counted, draws = _counted(table, raters, how)
     rows = counted.select(raters).rows()
-    alpha, raw = krippendorff_alpha(rows, **draws), raw_agreement(rows, **draws)
+    alpha, raw = krippendorff(rows, **draws), raw_agreement(rows, **draws)
     apart = [len({v for v in row if v is not None}) > 1 for row in rows]
     return _line(" × ".join(raters), alpha, raw, sum(n for n, d in zip(draws["times"], apart, strict=True) if d))
 
