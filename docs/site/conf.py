@@ -8,6 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from reference import classes
+
 import cilab
 
 project = "cilab"
@@ -20,8 +22,13 @@ default_role = "code"
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
+autodoc_use_type_comments = False
 maximum_signature_line_length = 88
 numpydoc_show_class_members = False
+# What is returned or raised leads to its class where that is ours.
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {name: f"{same[0].__module__}.{name}" for name, same in classes().items()}
 
 html_theme = "furo"
 html_title = f"cilab {release}"

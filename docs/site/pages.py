@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ class Group(NamedTuple):
 
 def write_reference(folder: Path, pictures: dict[str, str]) -> list[Group]:
     """A page for each name of the face, then one for each other module that is given out or named; each name once."""
-    done: dict[int, str] = {}
+    done: dict[int, Name] = {}
     face = {f"cilab.{name}": getattr(cilab, name) for name in cilab._MODULES}
     groups = [
         Group("notebook", "What a notebook types", ".. automodule:: cilab", []),
@@ -96,28 +96,32 @@ def write_reference(folder: Path, pictures: dict[str, str]) -> list[Group]:
             picture = f".. image:: /pictures/{pictures[name.path]}" if name.path in pictures else ""
             write(folder / f"{name.path}.rst", _heading(name.path), picture, *_documented([name], done))
             group.pages.append((name.path, _summary(name.value)))
-    further = _named([module for _, module in (*of_names, *face.items())])
-    for group, some in ((groups[3], face), (groups[4], further)):
-        for path, module in some.items():
-            known = [(name, done[id(value)]) for name, value in public(module, path) if id(value) in done]
-            elsewhere = "\n".join(f"- :py:obj:`{name} <{page}>`" for name, page in known)
-            values = [f".. autodata:: {module.__name__}.{name}\n   :no-value:" for name in constants(module)]
-            new = [*values, *_documented(public(module, path), done)]
-            if new:
-                about = f".. automodule:: {module.__name__}"
-                pointers = ["On pages of their own:", elsewhere] if elsewhere else []
-                write(folder / f"{path}.rst", _heading(path), about, *pointers, *new)
-                group.pages.append((path, _summary(module)))
+    _write_modules(folder, groups[3], face, done)
+    of_face = [module for _, module in (*of_names, *face.items())]
+    _write_modules(folder, groups[4], _named(of_face, done.values()), done)
     for group in groups:
         write(folder / f"{group.slug}.rst", _heading(group.title), group.intro, _listed(group), _toctree(group.pages))
     return groups
 
 
-def _documented(names: Iterable[Name], done: dict[int, str]) -> Iterator[str]:
+def _write_modules(folder: Path, group: Group, some: Mapping[str, ModuleType], done: dict[int, Name]) -> None:
+    """A page for each module, by the path that users know, unless all that it has stands on other pages."""
+    for path, module in some.items():
+        known = [(name, done[id(value)].path) for name, value in public(module, path) if id(value) in done]
+        elsewhere = "\n".join(f"- :py:obj:`{name} <{page}>`" for name, page in known)
+        values = [f".. autodata:: {module.__name__}.{name}\n   :no-value:" for name in constants(module)]
+        new = [*values, *_documented(public(module, path), done)]
+        if new:
+            pointers = ["On pages of their own:", elsewhere] if elsewhere else []
+            write(folder / f"{path}.rst", _heading(path), f".. automodule:: {module.__name__}", *pointers, *new)
+            group.pages.append((path, _summary(module)))
+
+
+def _documented(names: Iterable[Name], done: dict[int, Name]) -> Iterator[str]:
     """Directives for names that have no page yet, and for the classes that they return."""
     for path, value in names:
         if id(value) not in done:
-            done[id(value)] = path
+            done[id(value)] = Name(path, value)
             if inspect.isclass(value):
                 bases = "" if value.__bases__ == (object,) else "\n   :show-inheritance:"
                 yield f".. autoclass:: {path}\n   :members:{bases}"
@@ -127,11 +131,17 @@ def _documented(names: Iterable[Name], done: dict[int, str]) -> Iterator[str]:
                 yield from _documented(results, done)
 
 
-def _named(face: Sequence[ModuleType]) -> dict[str, ModuleType]:
-    """Modules that are not of the face and are named: in texts for readers, and in what the face's docstrings say."""
+def _named(face: Sequence[ModuleType], documented: Iterable[Name]) -> dict[str, ModuleType]:
+    """Modules that are not of the face and that it needs, or that texts for readers name.
+
+    It needs those that its docstrings name, and those where its classes have their bases.
+    """
     texts = [path.read_text("utf-8") for pattern in NAMING for path in sorted(ROOT.glob(pattern))]
     texts += [inspect.getdoc(value) or "" for module in face for value in (module, *(n.value for n in public(module)))]
     named = {_module_of(name) for text in texts for name in _NAMED.findall(text)}
+    named |= {
+        base.__module__ for _, value in documented for base in getattr(value, "__mro__", ())[1:]
+    } & modules().keys()
     return {name: modules()[name] for name in sorted(named) if modules()[name] not in face}
 
 
