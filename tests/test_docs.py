@@ -98,6 +98,7 @@ def site(monkeypatch):
     return import_module
 
 
+@pytest.mark.slow
 def test_the_documentation_builds_without_a_warning_and_every_link_in_it_leads_somewhere(tmp_path):
     # The plain theme and one figure: words and links are the same, and a build takes half as long.
     plain = ["-D", "html_theme=basic", "-D", "gallery_figures=gap"]
