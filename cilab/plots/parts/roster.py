@@ -1,6 +1,6 @@
 """Who is in a teamwork figure: names of rows and dimensions, colours of families, marks of open weights and effort.
 
-May import `cilab.core`, `cilab.stats` and `cilab.plots.style`. Computes nothing. A family has a colour, open
+May import `cilab.core`, `cilab.stats` and `cilab.plots.parts.style`. Computes nothing. A family has a colour, open
 weights a shape (or a hatch, or a sign after the name), high reasoning effort a ring: so all three can be read at once,
 and the last two in grey.
 """

@@ -1,7 +1,7 @@
 """More output does not make a better teammate: scores against the length of a model's output.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster`, `cilab.plots.labels` and `cilab.stats`.
-Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster`, `cilab.plots.parts.labels`
+and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -147,9 +147,9 @@ def grader_agreement(
     reference : a grading (name, repeat) that takes the place of the stored outcome, which then is no rater.
     setting : `solo`, `homogeneous` (a model with a copy of itself), `heterogeneous`, `relay`, or None for all together.
         The paper reports the first two one by one.
-    form : of the intraclass correlation, one of `cilab.stats.judges.agreement.ICC_FORMS`. The paper does not say which;
-    the
-        default, two-way absolute agreement of a single rating, counts a grader who is always milder as disagreement.
+    form : of the intraclass correlation, one of `cilab.stats.judges.agreement.ICC_FORMS`. The paper does not say
+        which; the default, two-way absolute agreement of a single rating, counts a grader who is always milder as
+        disagreement.
     normality_alpha : the weighted outcomes are compared by a paired t-test where Shapiro-Wilk does not reject normal
         differences at this level, else (and with fewer than 3 or more than 5,000 rollouts) by Wilcoxon's test.
     resamples, seed : of kappa's percentile intervals over rollouts.
