@@ -120,6 +120,72 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path):
     assert "cannot be reached" in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.fixture
+def small_cluster(cluster):
+    """A scheduler without workers, which a test adds and takes away; like `cluster`, it finds the slow agent."""
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=4, processes=True, dashboard_address=None, silence_logs=50
+    ) as made:
+        yield made
+
+
+def given_up(error, folder):
+    """One line that says what to do, as another exit code than bad input has; nothing is in the way of the next run."""
+    said = str(error.value)
+    assert "no workers for 1 s. What arrived is kept; start workers" in said and "\n" not in said
+    assert error.value.exit_code == 1
+    return cilab.status(folder)
+
+
+def test_a_cluster_without_workers_is_one_line_after_a_while(small_cluster, tmp_path):
+    path, out = study(tmp_path, ["sim/strong"], count=2), tmp_path / "out"
+    with pytest.raises(ClusterError) as error:
+        run_on_cluster(path, small_cluster.scheduler_address, out=out, show_progress=False, without_workers_s=1)
+    assert given_up(error, out)["finished"] == 0
+    assert run_study(path, out=out, show_progress=False).exit_code == 0
+
+
+def test_workers_that_come_late_are_waited_for(small_cluster, tmp_path):
+    path = study(tmp_path, ["sim/strong"], count=2)
+    late = threading.Timer(2.0, small_cluster.scale, [1])
+    late.start()
+    summary = run_on_cluster(path, small_cluster.scheduler_address, out=tmp_path / "out", show_progress=False)
+    late.join()
+    assert summary.exit_code == 0 and summary.progress.ok == 2
+
+
+@pytest.mark.slow
+def test_when_all_workers_go_away_what_they_answered_is_kept_and_not_paid_again(small_cluster, tmp_path):
+    calls = Path(os.environ["CILAB_TEST_CALLS"])
+    calls.write_text("")
+    path, out, address = study(tmp_path, ["python:slow_agent:make"]), tmp_path / "out", small_cluster.scheduler_address
+    small_cluster.scale(1)
+    small_cluster.wait_for_workers(1)
+    over = threading.Event()
+
+    def leave():
+        while not over.wait(0.005) and len(calls.read_text().splitlines()) < 30:
+            pass
+        small_cluster.scale(0)
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    try:
+        with pytest.raises(ClusterError) as error:
+            run_on_cluster(path, address, out=out, show_progress=False, without_workers_s=1)
+    finally:
+        over.set()
+        thread.join()
+    status = given_up(error, out)
+    assert status["finished"] < 20 and status["kept_completions"] > 0
+
+    small_cluster.scale(1)
+    summary = run_on_cluster(path, address, out=out, show_progress=False)
+    assert summary.exit_code == 0 and summary.progress.done == 20
+    kept = cilab.open(out).table("calls").select(pl.len()).collect().item()
+    assert kept <= len(calls.read_text().splitlines()) <= kept + 4  # in flight when the worker went: one a thread
+
+
 def test_a_share_of_a_limit_adds_up_to_it():
     from cilab.collect.limits import Limit
 
