@@ -101,12 +101,11 @@ class Cluster:
             self._client = await distributed.Client(
                 self.address, asynchronous=True, timeout=_CONNECT_S, set_as_default=False
             )
-            info = self._client.scheduler_info()
+            self._workers = max(1, len(await self._client.nthreads()))
         except (OSError, ValueError, TimeoutError) as e:
             raise ClusterError(
                 f"--scheduler {self.address}: cannot be reached ({one_line(str(e) or type(e).__name__)})"
             ) from None
-        self._workers = max(1, len(info.get("workers", {})))
         host = self.address.rpartition("://")[2].rpartition(":")[0]
         handlers = {"received": self._received, "keep": self._keep, "transcript": self._transcript}
         self._server = Server(handlers)

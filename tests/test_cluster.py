@@ -1,5 +1,6 @@
 """A study on a Dask cluster: the same runs as on one machine, also when its workers are killed."""
 
+import asyncio
 import os
 import random
 import signal
@@ -11,8 +12,8 @@ import pytest
 import yaml
 
 import cilab
-from cilab.cluster import ClusterError, run_on_cluster
-from cilab.run import run_study
+from cilab.cluster import Cluster, ClusterError, run_on_cluster
+from cilab.run import load_study, run_study
 from cilab.store import Study
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
@@ -184,6 +185,16 @@ def test_when_all_workers_go_away_what_they_answered_is_kept_and_not_paid_again(
     assert summary.exit_code == 0 and summary.progress.done == 20
     kept = cilab.open(out).table("calls").select(pl.len()).collect().item()
     assert kept <= len(calls.read_text().splitlines()) <= kept + 4  # in flight when the worker went: one a thread
+
+
+def test_limits_are_shared_out_over_the_workers_that_are_there(cluster, tmp_path):
+    loaded = load_study(study(tmp_path, ["sim/strong"], count=1))
+
+    async def shares():
+        async with Cluster(cluster.scheduler_address, loaded) as line:
+            return line._workers
+
+    assert asyncio.run(shares()) == 2
 
 
 def test_a_share_of_a_limit_adds_up_to_it():
