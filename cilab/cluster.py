@@ -132,38 +132,44 @@ class Cluster:
         """
         import distributed
 
-        if self._deserted:
-            raise self._no_workers()
-        line = (self._server.address, self._token)
-        future = self._client.submit(
+        deaths = 0
+        while deaths < _RETRIES:
+            if self._deserted:
+                raise self._no_workers()
+            future = self._submit(job)
+            self._playing.add(future)
+            try:
+                played: Played | None = await future
+            except distributed.KilledWorker as e:
+                deaths += e.allowed_failures + 1  # after so many the scheduler gives a task up
+                continue
+            except (distributed.CancelledError, OSError, TimeoutError) as e:
+                if self._deserted:
+                    raise self._no_workers() from None
+                why = one_line(str(e) or type(e).__name__)
+                raise ClusterError(
+                    f"--scheduler {self.address}: went away ({why}). What arrived is kept; start the cluster and run "
+                    "the same command again: it continues."
+                ) from None
+            finally:
+                self._playing.discard(future)
+            if played is None:
+                raise Paused
+            return played
+        text = f"cluster: {deaths} workers died under this rollout"
+        return Played("error", extra={"ended": "error", "error": text})
+
+    def _submit(self, job: Job) -> Any:
+        return self._client.submit(
             _play_there,
             job.spec,
             (self._study.text, self._study.where),
-            line,
+            (self._server.address, self._token),
             self._workers,
             key=f"cilab-{job.id}-{secrets.token_hex(4)}",
             pure=False,
             retries=_RETRIES,
         )
-        self._playing.add(future)
-        try:
-            played: Played | None = await future
-        except distributed.KilledWorker:
-            text = f"cluster: {_RETRIES} workers died under this rollout"
-            return Played("error", extra={"ended": "error", "error": text})
-        except (distributed.CancelledError, OSError, TimeoutError) as e:
-            if self._deserted:
-                raise self._no_workers() from None
-            why = one_line(str(e) or type(e).__name__)
-            raise ClusterError(
-                f"--scheduler {self.address}: went away ({why}). What arrived is kept; start the cluster and run the "
-                "same command again: it continues."
-            ) from None
-        finally:
-            self._playing.discard(future)
-        if played is None:
-            raise Paused
-        return played
 
     async def _watch_workers(self) -> None:
         """Give up every rollout that waits when the cluster has been without workers for too long."""

@@ -13,6 +13,7 @@ import yaml
 
 import cilab
 from cilab.cluster import Cluster, ClusterError, run_on_cluster
+from cilab.collect.engine import Played
 from cilab.run import load_study, run_study
 from cilab.store import Study
 
@@ -195,6 +196,24 @@ def test_limits_are_shared_out_over_the_workers_that_are_there(cluster, tmp_path
             return line._workers
 
     assert asyncio.run(shares()) == 2
+
+
+@pytest.mark.parametrize(("given_up", "ends"), [(4, "ok"), (5, "error")])
+def test_a_rollout_that_the_scheduler_gives_up_is_started_again_until_twenty_workers_died(given_up, ends, tmp_path):
+    line = Cluster("tcp://nowhere:1", load_study(study(tmp_path, ["sim/strong"], count=1)))
+    started = []
+
+    async def play_there():
+        started.append(1)
+        if len(started) <= given_up:
+            raise distributed.KilledWorker("a rollout", None, 3)
+        return Played("ok")
+
+    line._submit = lambda job: asyncio.ensure_future(play_there())
+    played = asyncio.run(line.play(None))
+    assert (played.status, len(started)) == (ends, 5)
+    if ends == "error":
+        assert played.extra["error"] == "cluster: 20 workers died under this rollout"
 
 
 def test_a_share_of_a_limit_adds_up_to_it():
