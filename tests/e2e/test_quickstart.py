@@ -12,8 +12,8 @@ from PIL import Image
 import cilab
 from cilab.quickstart import REPORTS
 
-#: Two minutes or so on a quiet machine; seven notebooks on a busy one take their time.
-LONG_S = 1200.0
+#: Half a minute or so on a quiet machine; seven notebooks on a busy one take their time.
+LONG_S = 280.0
 MAZE_MODELS = {"sim/strong", "sim/medium", "sim/weak", "local/smollm2"}
 TEAM_MODELS = {f"sim/team-{name}" for name in ("F3", "F5", "C1", "C4", "O1", "O3")}
 DIMENSIONS = {
@@ -23,6 +23,7 @@ DIMENSIONS = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # two whole quickstarts
 def test_quickstart_leaves_data_and_reports_and_a_second_call_plays_nothing(shell, root, rows, whole, snapshot):
     began = time.monotonic()
     first = shell.start("quickstart", "--no-open", cold=True).wait(LONG_S)
