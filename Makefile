@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+INSPECT := $(VENV)/inspect
 WORKERS ?= 2
 
 .PHONY: help setup quickstart report docs test lint lock bench faults clean
@@ -45,8 +46,16 @@ report: setup
 docs: setup
 	@$(BIN)/python docs/build_reference.py build/docs
 
-test: setup
+test: setup $(INSPECT)/.ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 tests
+	PYTHONPATH=$(INSPECT) $(BIN)/python -m pytest tests/datasets/importers/test_inspect.py
+
+# The extra `inspect` asks for older versions of some packages than the lock has. Its own tests alone see them.
+$(INSPECT)/.ready: requirements-inspect.lock $(STAMP)
+	@rm -rf $(INSPECT)
+	UV_COMPILE_BYTECODE=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --require-hashes \
+	  --target $(INSPECT) -r requirements-inspect.lock
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check .
@@ -60,10 +69,18 @@ faults: setup
 bench: setup
 	$(BIN)/python benchmarks/run_all.py $(BENCH)
 
+# Next to the lock, what the extra `inspect` adds to it or wants in another version.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+  --generate-hashes
+EVERYTHING = pyproject.toml requirements-local.in --extra local --extra cluster --extra s3 --extra dev
+PINS = sed -n '/==/s/ *\\$$//p'
+
 lock: $(BIN)/uv
-	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra s3 --extra dev \
-	  --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --generate-hashes \
-	  --upgrade -o requirements.lock
+	$(COMPILE) $(EVERYTHING) --upgrade -o requirements.lock
+	cp requirements.lock $(VENV)/both.lock
+	$(COMPILE) $(EVERYTHING) --extra inspect -o $(VENV)/both.lock
+	$(PINS) requirements.lock > $(VENV)/pins
+	$(PINS) $(VENV)/both.lock | grep -vxFf $(VENV)/pins | $(COMPILE) --no-deps - -o requirements-inspect.lock
 
 clean:
 	rm -rf $(VENV) build dist .ruff_cache .hypothesis
