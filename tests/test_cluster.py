@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -51,8 +52,6 @@ def cluster(tmp_path_factory):
     (home / "slow_agent.py").write_text(AGENT)
     os.environ["CILAB_TEST_CALLS"] = str(home / "calls")
     before, os.environ["PYTHONPATH"] = os.environ.get("PYTHONPATH"), f"{home}:{os.environ.get('PYTHONPATH', '')}"
-    import sys
-
     sys.path.insert(0, str(home))
     try:
         with distributed.LocalCluster(
@@ -115,7 +114,8 @@ def test_killed_workers_cost_no_run_and_no_answer_twice(cluster, tmp_path):
     assert kept == runs["messages"].sum() and kept <= paid <= kept + 8 * len(killed)
 
 
-def test_a_scheduler_that_is_not_there_is_one_line(tmp_path):
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[Cluster.__module__], "_CONNECT_S", 1)
     path = study(tmp_path, ["sim/strong"], count=1)
     with pytest.raises(ClusterError) as error:
         run_on_cluster(path, "tcp://127.0.0.1:9", out=tmp_path / "out", show_progress=False)
