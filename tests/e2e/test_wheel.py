@@ -67,7 +67,8 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
     run_uv(*install, "--require-hashes", "-r", root / "requirements.lock")
     run_uv(*install, wheel)
 
-    shell.env = {k: v for k, v in shell.env.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")}
+    ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+    shell.env = {k: v for k, v in shell.env.items() if k not in ours}
     asked = "import cilab, cilab.paths as p; print(cilab.__file__); print(p.shipped('data/published'))"
     where = shell.run(argv=[str(python), "-c", asked])
     assert where.code == 0, where.err
