@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 INSPECT := $(VENV)/inspect
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: help setup quickstart report docs test lint lock bench faults clean
 
@@ -46,8 +46,9 @@ report: setup
 docs: setup
 	@$(BIN)/python docs/build_reference.py build/docs
 
+# More workers than the two processors of the gate: some tests mostly wait.
 test: setup $(INSPECT)/.ready
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 tests
 	PYTHONPATH=$(INSPECT) $(BIN)/python -m pytest tests/datasets/importers/test_inspect.py
 
 # The extra `inspect` asks for older versions of some packages than the lock has. Its own tests alone see them.
