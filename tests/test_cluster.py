@@ -80,6 +80,17 @@ def test_a_cluster_gives_the_runs_of_one_machine(cluster, tmp_path):
     assert again.progress.calls == 0
 
 
+def test_limits_are_shared_out_over_the_workers_that_are_there(cluster, tmp_path):
+    loaded = load_study(study(tmp_path, ["sim/strong"], count=1))
+    cluster.wait_for_workers(2, timeout=60)
+
+    async def shares():
+        async with Cluster(cluster.scheduler_address, loaded) as line:
+            return line._workers
+
+    assert asyncio.run(shares()) == 2
+
+
 @pytest.mark.slow
 def test_killed_workers_cost_no_run_and_no_answer_twice(cluster, tmp_path):
     calls = os.environ["CILAB_TEST_CALLS"]
@@ -186,16 +197,6 @@ def test_when_all_workers_go_away_what_they_answered_is_kept_and_not_paid_again(
     assert summary.exit_code == 0 and summary.progress.done == 20
     kept = cilab.open(out).table("calls").select(pl.len()).collect().item()
     assert kept <= len(calls.read_text().splitlines()) <= kept + 4  # in flight when the worker went: one a thread
-
-
-def test_limits_are_shared_out_over_the_workers_that_are_there(cluster, tmp_path):
-    loaded = load_study(study(tmp_path, ["sim/strong"], count=1))
-
-    async def shares():
-        async with Cluster(cluster.scheduler_address, loaded) as line:
-            return line._workers
-
-    assert asyncio.run(shares()) == 2
 
 
 @pytest.mark.parametrize(("given_up", "ends"), [(4, "ok"), (5, "error")])
