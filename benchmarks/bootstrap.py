@@ -54,7 +54,7 @@ def data(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(values: np.ndarray, used: np.ndarray, resamples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Intervals of the overall scores, shape (rows,) each."""
-    from cilab.stats import bootstrap
+    from cilab.stats.methods import bootstrap
 
     slices = [slice(i, i + PER_DIMENSION) for i in range(0, TASKS, PER_DIMENSION)]
     drawn = bootstrap.resample_scores(values, used, slices, resamples=resamples, rng=np.random.default_rng(seed))

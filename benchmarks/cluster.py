@@ -81,8 +81,8 @@ def measure(mazes: int, workers: int, threads: int) -> tuple[dict[str, float], d
     """(over the line, in this process). A small study goes first on each side, so that imports do not count."""
     from distributed import Client
 
-    from cilab.cluster import run_on_cluster
-    from cilab.run import run_study
+    from cilab.running.cluster import run_on_cluster
+    from cilab.running.play import run_study
 
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)

@@ -37,8 +37,8 @@ from lines import line, show  # noqa: E402
 if TYPE_CHECKING:
     import pymc
 
-    from cilab.stats.grid import Grid
-    from cilab.stats.row_task_model import Trials
+    from cilab.stats.methods.row_task_model import Trials
+    from cilab.stats.teamwork.grid import Grid
 
 CHAINS, MOST_R_HAT = 4, 1.01
 #: Promised: seconds of CPU at most, and times as many effective draws per second at least.
@@ -48,8 +48,8 @@ MOST_SECONDS, LEAST_RATIO = 3.0, 6.0
 def data(scale: float) -> tuple[Grid, Trials]:
     """The simulated release as a grid and as the model reads it."""
     from cilab import datasets
-    from cilab.stats.fill_in import trials_of
-    from cilab.stats.grid import grid
+    from cilab.stats.teamwork.fill_in import trials_of
+    from cilab.stats.teamwork.grid import grid
 
     g = grid(datasets.simulated_release(0, scale))
     return g, trials_of(g)
@@ -62,8 +62,8 @@ def plain_model(trials: Trials) -> pymc.Model:
     """
     import pymc as pm
 
-    from cilab.stats import bayes
-    from cilab.stats.row_task_model import WEAK
+    from cilab.stats.methods import bayes
+    from cilab.stats.methods.row_task_model import WEAK
 
     n_rows, n_tasks = trials.runs.shape
     n_dims = len(trials.dimensions)
@@ -106,8 +106,8 @@ def adjusted_scores(g: Grid, level: np.ndarray, difficulty: np.ndarray) -> np.nd
 
     `level` of shape (chains, draws, dimensions, rows), `difficulty` (chains, draws, tasks), logits.
     """
-    from cilab.stats.fill_in import fillable
-    from cilab.stats.row_task_model import expit
+    from cilab.stats.methods.row_task_model import expit
+    from cilab.stats.teamwork.fill_in import fillable
 
     fill = fillable(g)
     total = np.zeros((*level.shape[:2], g.rows.height))
@@ -132,7 +132,7 @@ def _run(scores: np.ndarray, seconds: float, cpu_seconds: float, compile_seconds
 
 def ours(g: Grid, trials: Trials, *, draws: int, cores: int, seed: int) -> Run:
     """Engine `nuts`, its own default for tuning."""
-    from cilab.stats import bayes
+    from cilab.stats.methods import bayes
 
     compiled = bayes.compile_model(trials)
     cpu = _cpu()
@@ -182,7 +182,7 @@ def agree(one: Run, two: Run) -> None:
 def laplace(scale: float, rounds: int = 3) -> dict[str, Any]:
     """CPU seconds of the whole fill-in with cross-validation, the best of a few."""
     from cilab import datasets
-    from cilab.stats.fill_in import fill_in
+    from cilab.stats.teamwork.fill_in import fill_in
 
     study = datasets.simulated_release(0, scale)
     seconds = min(_timed(lambda: fill_in(study)) for _ in range(rounds))

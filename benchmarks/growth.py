@@ -48,7 +48,7 @@ def seconds(work: Callable[[], Any], rounds: int = 3) -> float:
 
 def bootstrap_times(rows: int, tasks: int) -> tuple[float, float]:
     """CPU seconds of the bootstrap, and of its floor."""
-    from cilab.stats import bootstrap
+    from cilab.stats.methods import bootstrap
 
     rng = np.random.default_rng(1)
     values, used = rng.integers(0, 4, (rows, tasks)) / 3, rng.random((rows, tasks)) < 0.9
@@ -86,7 +86,7 @@ def of_rows(runs: pl.DataFrame, times: int) -> pl.DataFrame:
 def fill_in_lines() -> list[dict[str, Any]]:
     """Rows and tasks times ten, against a fifth of the release."""
     from cilab import datasets
-    from cilab.stats.fill_in import fill_in
+    from cilab.stats.teamwork.fill_in import fill_in
 
     columns = ["model", "effort", "arm", "task_id", "dimension", "version", "seed", "status", "score"]
     few = datasets.simulated_release(0, 0.2).runs.select(columns).collect()

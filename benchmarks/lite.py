@@ -34,7 +34,7 @@ SUBMISSION_TASKS = 40
 
 def check(name: str, data: Any, **settings: Any) -> list[dict[str, Any]]:
     """One line per method: `data, method, error_points, reduction_pct, tau, seconds` (CPU, of all methods)."""
-    from cilab.stats.lite import lite
+    from cilab.stats.teamwork.lite import lite
 
     began = time.process_time()
     table = lite(data, **settings).table

@@ -48,7 +48,7 @@ def study_text(rollouts: int) -> str:
 
 def play(study: Path, out: Path, rollouts: int) -> int:
     """Play the study in this process."""
-    from cilab.run import run_study
+    from cilab.running.play import run_study
 
     return run_study(study, out=out, limit=rollouts, show_progress=False).exit_code
 
@@ -58,7 +58,9 @@ def look(folder: Path) -> dict[str, Any]:
     import duckdb
 
     import cilab
-    from cilab import registry, run, store
+    from cilab import store
+    from cilab.core import registry
+    from cilab.running import play as run
 
     assert all((duckdb, registry, store))  # imported before the clock starts
     found: dict[str, Any] = {}

@@ -115,8 +115,8 @@ def main() -> int:
     parser.add_argument("--peer-replicates", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    from cilab.stats.disagreement import odds_ratios
-    from cilab.stats.mediation import mediate
+    from cilab.stats.maze.disagreement import odds_ratios
+    from cilab.stats.maze.mediation import mediate
 
     frame = pl.read_csv(DATA).with_columns(pl.col("tokens").log().alias("log_tokens"))
     peers = Peers(frame, args.peer_replicates)

@@ -47,7 +47,7 @@ def generate(folder: Path, rows: int, part_runs: int) -> None:
     import polars as pl
 
     from cilab import store
-    from cilab.tables import DIMENSIONS, MESSAGES, RUNS
+    from cilab.core.tables import DIMENSIONS, MESSAGES, RUNS
 
     rng = np.random.default_rng(0)
     words = ["we", "should", "check", "the", "plan", "before", "lunch", "and", "tell", "others", "about", "it"]
@@ -109,7 +109,8 @@ def _ours(folder: Path) -> tuple[float, list[tuple]]:
     import duckdb
 
     import cilab
-    from cilab import registry, store
+    from cilab import store
+    from cilab.core import registry
 
     assert all((duckdb, registry, store))  # imported before the clock starts
     began = time.perf_counter()
@@ -121,7 +122,8 @@ def _lazy(folder: Path) -> tuple[float, list[tuple]]:
     import polars as pl
 
     import cilab
-    from cilab import registry, store
+    from cilab import store
+    from cilab.core import registry
 
     assert all((registry, store))
     began = time.perf_counter()

@@ -31,7 +31,7 @@ _STREAM = 20260911
 
 def truth() -> np.ndarray:
     """Expected overall score of each row over new tasks, fractions, shape (rows,)."""
-    from cilab.datasets import _release_model as model
+    from cilab.datasets.release import model as model
 
     p = model.load_parameters()
     eta, alone = p.matrix("eta"), p.matrix("alone_logit")
@@ -45,7 +45,7 @@ def truth() -> np.ndarray:
 
 def drawn(number: int) -> tuple[np.ndarray, np.ndarray, list[slice]]:
     """Test values (mean over seeds) and gate of data set `number`, shape (rows, tasks), and the dimensions' slices."""
-    from cilab.datasets import _release_model as model
+    from cilab.datasets.release import model as model
 
     rng = np.random.default_rng([_STREAM, number])
     cells = model.draw(model.load_parameters(), PER_DIMENSION, rng)
@@ -64,7 +64,7 @@ def covered(number: int, resamples: int = RESAMPLES) -> np.ndarray:
 
 
 def _verdict(number: int, expected: np.ndarray, resamples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    from cilab.stats import bootstrap
+    from cilab.stats.methods import bootstrap
 
     values, used, slices = drawn(number)
     rng = np.random.default_rng([_STREAM, number, 1])
@@ -77,8 +77,8 @@ def _verdict(number: int, expected: np.ndarray, resamples: int) -> tuple[np.ndar
 
 def study(data_sets: int = 1000, resamples: int = RESAMPLES, workers: int | None = None) -> dict[str, Any]:
     """Coverage by row and over all rows, in percent; bias and mean width in points."""
-    from cilab.datasets import _release_model as model
-    from cilab.stats.parallel import each
+    from cilab.datasets.release import model as model
+    from cilab.stats.methods.parallel import each
 
     expected = truth()
     verdict = functools.partial(_verdict, expected=expected, resamples=resamples)

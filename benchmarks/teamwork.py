@@ -36,7 +36,7 @@ def measure(models: int) -> dict[str, float]:
     import yaml
 
     from cilab import open as open_study
-    from cilab.run import run_study
+    from cilab.running.play import run_study
     from cilab.teamwork import bank
 
     tasks = [t.id for t in bank.find(["*"]) if not t.file.executes_code]

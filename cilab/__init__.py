@@ -15,6 +15,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cilab.core.version import __version__ as __version__
+from cilab.stats import ESTIMATORS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
@@ -22,62 +25,32 @@ if TYPE_CHECKING:
     from cilab.collect.engine import Summary
     from cilab.store import Study
 
-__version__ = "0.1.0"
-
-#: Estimators by the name that a notebook types; each lives in `cilab.stats` and says there what it does.
-_ESTIMATORS = {
-    "ablation": "ablation",
-    "agreement": "agreement",
-    "capability": "economy",
-    "compare": "compare",
-    "conflict": "conflict",
-    "differences": "compare",
-    "dimension_correlations": "conflict",
-    "dimensions": "scores",
-    "disagreement": "disagreement",
-    "efficiency": "efficiency",
-    "effort": "economy",
-    "failures": "failures",
-    "fill_in": "fill_in",
-    "gap": "gap",
-    "grader_agreement": "grading",
-    "grounding": "grounding",
-    "group_means": "scores",
-    "items": "items",
-    "leaderboard": "scores",
-    "lite": "lite",
-    "lite_curve": "lite",
-    "loss": "economy",
-    "mediation": "mediation",
-    "noticed": "failures",
-    "pairs": "pairs",
-    "pairwise": "pairwise",
-    "pareto": "economy",
-    "people": "people",
-    "power": "power",
-    "relay": "relay",
-    "release": "economy",
-    "sources": "items",
-    "takeover": "takeover",
-    "validity": "validity",
-    "weighting": "weighting",
-}
 _VERBS = ("annotate", "forecast", "open", "query", "regrade", "report", "run_study", "status")
-#: Submodules that come with the package's name, loaded at first use.
-_MODULES = ("claims", "datasets", "expressions", "plots", "registry", "reports", "samples", "stats", "store")
-__all__ = sorted([*_VERBS, *_ESTIMATORS])
+#: Modules that come with the package's name, loaded at first use.
+_MODULES = {
+    "claims": "claims",
+    "datasets": "datasets",
+    "expressions": "stats.expressions",
+    "plots": "plots",
+    "registry": "core.registry",
+    "reports": "reports",
+    "samples": "humans.samples",
+    "stats": "stats",
+    "store": "store",
+}
+__all__ = sorted([*_VERBS, *ESTIMATORS])
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"cilab.{name}")
-    if name in _ESTIMATORS:
-        return getattr(import_module(f"cilab.stats.{_ESTIMATORS[name]}"), name)
+        return import_module(f"cilab.{_MODULES[name]}")
+    if name in ESTIMATORS:
+        return getattr(import_module("cilab.stats"), name)
     raise AttributeError(f"module 'cilab' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 
 def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study:
@@ -92,7 +65,8 @@ def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study:
     StoreError
         There is no study in `path`.
     """
-    from cilab import registry, store
+    from cilab import store
+    from cilab.core import registry
 
     return store.open_study(path, registry.models, _page)
 
@@ -112,36 +86,36 @@ def query(sql: str, data: str | PathLike[str] | Iterable[str | PathLike[str]]) -
 
 
 def run_study(path: str | PathLike[str], **settings: Any) -> Summary:
-    """Play a study file; see `cilab.run.run_study` for the settings."""
-    from cilab.run import run_study as play
+    """Play a study file; see `cilab.running.play.run_study` for the settings."""
+    from cilab.running.play import run_study as play
 
     return play(path, **settings)
 
 
 def forecast(path: str | PathLike[str], **settings: Any) -> Any:
-    """What a study would do and cost; see `cilab.run.forecast_study`."""
-    from cilab.run import forecast_study
+    """What a study would do and cost; see `cilab.running.play.forecast_study`."""
+    from cilab.running.play import forecast_study
 
     return forecast_study(path, **settings)
 
 
 def status(data: str | PathLike[str]) -> dict[str, Any]:
-    """Counts of a study's folder, while it runs or afterwards; see `cilab.run.status`."""
-    from cilab.run import status as counts
+    """Counts of a study's folder, while it runs or afterwards; see `cilab.running.play.status`."""
+    from cilab.running.play import status as counts
 
     return counts(data)
 
 
 def regrade(data: str | PathLike[str], **settings: Any) -> Summary:
-    """Grade stored rollouts with another grader; see `cilab.regrading.regrade`."""
-    from cilab.regrading import regrade as again
+    """Grade stored rollouts with another grader; see `cilab.running.again.regrade`."""
+    from cilab.running.again import regrade as again
 
     return again(data, **settings)
 
 
 def annotate(data: str | PathLike[str], **settings: Any) -> Summary:
-    """Annotate stored rollouts; see `cilab.regrading.annotate`."""
-    from cilab.regrading import annotate as look
+    """Annotate stored rollouts; see `cilab.running.again.annotate`."""
+    from cilab.running.again import annotate as look
 
     return look(data, **settings)
 

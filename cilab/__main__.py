@@ -1,5 +1,5 @@
 """`python -m cilab` is the `cilab` command."""
 
-from cilab.cli import main
+from cilab.shell.app import main
 
 main()

@@ -6,7 +6,8 @@
 Modules are parsed, not imported. A page lists the public names of its module with signature and docstring. What is
 wrong with a docstring is printed, a line each, and makes the exit code 1: a public name without one, a heading that
 numpydoc does not know or whose underline does not fit, sections out of numpydoc's order, a parameter or attribute that
-is described and is not there, a code reference (`cilab.stats.gap`, `RunSpec.run_id`) or a See Also that leads nowhere.
+is described and is not there, a code reference (`cilab.stats.maze.gap`, `RunSpec.run_id`) or a See Also that leads
+nowhere.
 
 May import the standard library, and mistune (which comes with nbconvert) to write the pages.
 """
@@ -27,25 +28,44 @@ PACKAGE = ROOT / "cilab"
 
 #: Group -> modules, in the order of the contents; a star takes every public module of a folder.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "What a notebook types": ("cilab", "cilab.expressions", "cilab.samples", "cilab.show.page"),
+    "What a notebook types": ("cilab", "cilab.stats.expressions", "cilab.humans.samples", "cilab.show.page"),
     "Collecting": (
-        *("cilab.run", "cilab.study", "cilab.regrading", "cilab.relabelling", "cilab.taskcheck"),
+        *(
+            "cilab.running.play",
+            "cilab.running.study_file",
+            "cilab.running.again",
+            "cilab.running.relabel",
+            "cilab.running.prove",
+        ),
         *("cilab.collect.model", "cilab.collect.spec", "cilab.collect.user_model"),
         *("cilab.maze.plan", "cilab.teamwork.plan", "cilab.teamwork.task"),
     ),
     "Data": (
-        *("cilab.store.study", "cilab.tables", "cilab.registry", "cilab.datasets.dataset", "cilab.datasets.published"),
-        *("cilab.datasets.sim_release", "cilab.datasets.sim_mazes", "cilab.datasets.importers"),
+        *(
+            "cilab.store.study",
+            "cilab.core.tables",
+            "cilab.core.registry",
+            "cilab.datasets.dataset",
+            "cilab.datasets.published",
+        ),
+        *("cilab.datasets.release.data", "cilab.datasets.mazes.data", "cilab.datasets.importers"),
     ),
     "Statistics": ("cilab.stats.*",),
     "Figures": ("cilab.plots.*",),
     "Reports": (
-        *("cilab.reports", "cilab.report_all", "cilab.claims", "cilab.quickstart", "cilab.workspace", "cilab.lab"),
-        *("cilab.doctor", "cilab.errors"),
+        *(
+            "cilab.reports",
+            "cilab.reports.batch",
+            "cilab.claims",
+            "cilab.shell.quickstart",
+            "cilab.shell.workspace",
+            "cilab.shell.lab",
+        ),
+        *("cilab.shell.doctor", "cilab.core.errors"),
     ),
 }
 #: Parts that other modules of their folder are made of; nobody calls them from outside.
-INTERNAL = {"cilab.stats.bayes_kernel", "cilab.stats.grid"}
+INTERNAL = {"cilab.stats.methods.bayes_kernel", "cilab.stats.teamwork.grid"}
 #: numpydoc's sections, in its order.
 SECTIONS = (
     *("Parameters", "Attributes", "Methods", "Returns", "Yields", "Receives", "Other Parameters", "Raises", "Warns"),

@@ -11,8 +11,8 @@ import pytest
 
 from cilab import claims, datasets
 from cilab.claims import FAR, NEAR, NO_INPUT, Answer
-from cilab.errors import TableError
-from cilab.stats.mediation import mediation
+from cilab.core.errors import TableError
+from cilab.stats.maze.mediation import mediation
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "published" / "claims.csv"
 
@@ -189,8 +189,8 @@ def test_pushing_back_before_giving_in_is_counted_by_run(result: claims.ClaimsRe
 
 
 def test_weighting_and_lite_answer_with_the_numbers_of_their_own_results(result: claims.ClaimsResult, release) -> None:
-    from cilab.stats.lite import lite
-    from cilab.stats.weighting import weighting
+    from cilab.stats.teamwork.lite import lite
+    from cilab.stats.teamwork.weighting import weighting
 
     found = {row["method"]: row for row in lite(release, method="greedy").table.iter_rows(named=True)}
     for claim, method, column in (

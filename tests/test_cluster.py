@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 import cilab
-from cilab.cluster import Cluster, ClusterError, run_on_cluster
 from cilab.collect.engine import Played
-from cilab.run import load_study, run_study
+from cilab.running.cluster import Cluster, ClusterError, run_on_cluster
+from cilab.running.play import load_study, run_study
 from cilab.store import Study
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import cilab
-from cilab import run as runs
-from cilab.study import parse
+from cilab.running import play as runs
+from cilab.running.study_file import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,7 +48,7 @@ def test_where_a_budget_is_explained_the_calls_in_flight_are_named(name):
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.name)
 def test_every_command_in_a_guide_exists(path):
-    from cilab.cli import app
+    from cilab.shell.app import app
 
     known = {c.name or c.callback.__name__ for c in app.registered_commands}
     known |= {g.name for g in app.registered_groups}
@@ -106,12 +106,20 @@ def test_the_documentation_builds_without_a_warning_and_every_link_in_it_leads_s
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     pages = {p.name: p.read_text() for p in tmp_path.glob("*.html")}
-    for name in ("cilab", "cilab.stats.gap", "cilab.plots.gap", "cilab.reports", "writing-tasks", "README", "index"):
+    for name in (
+        "cilab",
+        "cilab.stats.maze.gap",
+        "cilab.plots.gap",
+        "cilab.reports",
+        "writing-tasks",
+        "README",
+        "index",
+    ):
         assert f"{name}.html" in pages
     for name, text in pages.items():
         for target in re.findall(r'(?:href|src)="(?!https?:|#)([^"#]+)', text):
             assert (tmp_path / target).exists(), (name, target)
-    assert "<code>ci_level</code>" in pages["cilab.stats.gap.html"]  # a parameter, described
+    assert "<code>ci_level</code>" in pages["cilab.stats.maze.gap.html"]  # a parameter, described
 
 
 def test_every_name_of_the_face_is_on_a_page_of_the_reference():
@@ -141,7 +149,7 @@ ATTRIBUTE = with_section("Attributes", "gone : int").replace("def f(x)", "class 
         (with_section("Raises", "ValueError", "", "Returns", "-------", "int"), "order"),
         (with_section("Returns", "int", "", "Returns", "-------", "int"), "twice"),
         (with_section("See Also", "cilab.nowhere : B."), "See Also: cilab.nowhere"),
-        ('def f():\n    """As `cilab.stats.gap.nothing`."""', "`cilab.stats.gap.nothing` leads nowhere"),
+        ('def f():\n    """As `cilab.stats.maze.gap.nothing`."""', "`cilab.stats.maze.gap.nothing` leads nowhere"),
         ('def f():\n    """As `cilab.nowhere`."""', "`cilab.nowhere` leads nowhere"),
         ('def f():\n    """As `Result.nothing`."""', "`Result.nothing` leads nowhere"),
     ],
@@ -149,14 +157,14 @@ ATTRIBUTE = with_section("Attributes", "gone : int").replace("def f(x)", "class 
 def test_the_reference_complains_of(source, complaint):
     module = reference()
     library = module.Library.read()
-    bad = module.Module("cilab.errors", ast.parse(f'"""A module."""\n{source}\n'))
-    library.modules["cilab.errors"] = bad
-    (line,) = (p for p in module.problems(library) if p.startswith("cilab.errors"))
+    bad = module.Module("cilab.core.errors", ast.parse(f'"""A module."""\n{source}\n'))
+    library.modules["cilab.core.errors"] = bad
+    (line,) = (p for p in module.problems(library) if p.startswith("cilab.core.errors"))
     assert complaint in line
 
 
 def test_the_reference_is_silent_on_references_that_lead_somewhere():
     module = reference()
     library = module.Library.read()
-    for good in ("cilab.gap", "cilab.stats.gap.gap", "cilab.open", "Result.table", "RunSpec.run_id", "Path.name"):
+    for good in ("cilab.gap", "cilab.stats.maze.gap.gap", "cilab.open", "Result.table", "RunSpec.run_id", "Path.name"):
         assert library.leads(good), good

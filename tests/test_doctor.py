@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cilab import doctor
-from cilab.doctor import Check
+from cilab.shell import doctor
+from cilab.shell.doctor import Check
 
 
 def named(found: list[Check], name: str) -> Check:
@@ -165,7 +165,7 @@ def test_uncompiled_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_doctor_imports_none_of_the_packages_it_asks_about(tmp_path: Path) -> None:
     code = (
-        "import sys; from cilab import doctor; doctor.checks();"
+        "import sys; from cilab.shell import doctor; doctor.checks();"
         "print([m for m in ('litellm', 'pymc', 'pandas', 'matplotlib', 'xllamacpp', 'polars') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

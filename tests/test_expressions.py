@@ -7,9 +7,9 @@ import doctest
 import polars as pl
 import pytest
 
-from cilab import expressions as x
-from cilab.errors import TableError
-from cilab.tables import frame
+from cilab.core.errors import TableError
+from cilab.core.tables import frame
+from cilab.stats import expressions as x
 
 
 def run(run_id, **columns):

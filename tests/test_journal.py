@@ -23,9 +23,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cilab import journal, store
-from cilab.errors import CilabError
-from cilab.journal import JOURNAL_NAME, JOURNAL_VERSION, FolderLock, Journal
+from cilab import store
+from cilab.core.errors import CilabError
+from cilab.store import journal
+from cilab.store.journal import JOURNAL_NAME, JOURNAL_VERSION, FolderLock, Journal
 
 
 def line(action):
@@ -203,7 +204,7 @@ def test_a_journal_that_is_mostly_free_shrinks_and_leaves_no_wal(tmp_path, left)
 _WRITES = """
 import asyncio, sys
 from pathlib import Path
-from cilab.journal import Journal
+from cilab.store.journal import Journal
 
 async def main():
     held = Journal(Path(sys.argv[1]))
@@ -391,7 +392,7 @@ def test_a_second_writer_is_told_who_writes(tmp_path):
 
 def test_the_lock_of_another_process_goes_with_it(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from cilab.journal import FolderLock\n"
+        "import sys, time; from pathlib import Path; from cilab.store.journal import FolderLock\n"
         "FolderLock(Path(sys.argv[1])).acquire(); print('held', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)

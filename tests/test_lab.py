@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cilab import lab, paths, workspace
-from cilab.run import load_study
-from cilab.workspace import MARKER, WorkspaceError
+from cilab.core import paths
+from cilab.running.play import load_study
+from cilab.shell import lab, workspace
+from cilab.shell.workspace import MARKER, WorkspaceError
 
 OURS = {p.name for p in paths.shipped("notebooks").glob("*.ipynb")}
 

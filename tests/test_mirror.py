@@ -8,8 +8,8 @@ import yaml
 
 import cilab
 from cilab import store
-from cilab.errors import StoreError
-from cilab.run import run_study
+from cilab.core.errors import StoreError
+from cilab.running.play import run_study
 
 
 def study(folder, count=4):

@@ -8,8 +8,8 @@ import pytest
 
 import cilab
 from cilab import store
-from cilab.errors import StoreError
-from cilab.tables import frame
+from cilab.core.errors import StoreError
+from cilab.core.tables import frame
 
 
 def run(run_id, status="ok", value=1.0, study="s"):

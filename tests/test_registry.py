@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cilab import registry, tables
-from cilab.errors import CilabError, RegistryError
-from cilab.paths import find_shipped, shipped
+from cilab.core import registry, tables
+from cilab.core.errors import CilabError, RegistryError
+from cilab.core.paths import find_shipped, shipped
 
 
 def published(name: str) -> list[dict[str, str]]:

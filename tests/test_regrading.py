@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cilab
-from cilab import cli, regrading
 from cilab.collect.model import CallError, Completion, Usage
-from cilab.errors import CilabError, StudyError
+from cilab.core.errors import CilabError, StudyError
 from cilab.maze import annotate as annotating
 from cilab.maze import grade as grading
-from cilab.regrading import annotate, regrade, stratified
+from cilab.running import again as regrading
+from cilab.running.again import annotate, regrade, stratified
+from cilab.shell import app as cli
 
 STUDY = """\
 name: played

@@ -24,9 +24,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
 
 import cilab
-from cilab import datasets, paths, reports, store, tables
-from cilab.errors import ReportError
-from cilab.reports import RenderedReport
+from cilab import datasets, reports, store
+from cilab.core import paths, tables
+from cilab.core.errors import ReportError
+from cilab.reports import RenderedReport, rendering
 
 OUTCOMES = {"solo_full": [1.0, 1.0, 0.8], "solo_distributed": [0.7, 0.6, 0.5], "pair": [0.1, -0.2, 0.3]}
 
@@ -258,9 +259,9 @@ def test_the_name_of_a_data_set_goes_to_the_notebook_as_it_is(
     data: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert reports._data(data, tmp_path / "reports") == "simulated_mazes"
+    assert rendering._data(data, tmp_path / "reports") == "simulated_mazes"
     (tmp_path / "simulated_mazes").mkdir()  # a folder of that name is what is meant
-    assert reports._data(data, tmp_path / "reports") == "../simulated_mazes"
+    assert rendering._data(data, tmp_path / "reports") == "../simulated_mazes"
 
 
 def test_a_misspelt_data_set_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
@@ -314,7 +315,7 @@ def test_a_failing_cell_is_one_line_and_keeps_the_notebook_up_to_there(ship, tmp
 def test_what_the_data_cannot_give_is_one_line_in_the_report_and_other_faults_stay_faults(ship, tmp_path: Path) -> None:
     ship(
         "lacks",
-        "from cilab import errors, reports",
+        "from cilab import reports; from cilab.core import errors",
         "def compute(error): raise error",
         "found = reports.attempt(compute, errors.TableError('labels: <none> in this study'))\nfound",
         "print('false' if not found else 'true')",
@@ -448,8 +449,8 @@ def test_a_frame_of_ones_own_prints_in_words_and_whole() -> None:
 DRAWS = """
 from matplotlib.figure import Figure
 from cilab import reports
-from cilab.errors import TableError
-from cilab.stats.result import Provenance, Result
+from cilab.core.errors import TableError
+from cilab.results.result import Provenance, Result
 import polars as pl
 
 def compute():
@@ -467,7 +468,7 @@ result
 
 def test_figures_of_an_earlier_rendering_do_not_outlive_it(tmp_path, ship, monkeypatch) -> None:
     ship("draws", DRAWS, parameters='n = 2\nfigures_dir = ""')
-    monkeypatch.setattr(reports, "FORMATS", ("png",))
+    monkeypatch.setattr(rendering, "FORMATS", ("png",))
     places = {"out": tmp_path / "reports", "figures": tmp_path / "figures"}
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "draws-mine.png").write_text("not of a report")

@@ -1,4 +1,4 @@
-"""Studies through `cilab.run`: forecast, own agents, routes, labels, status."""
+"""Studies through `cilab.running.play`: forecast, own agents, routes, labels, status."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 
 import cilab
-from cilab import cli, store
-from cilab import run as runs
+from cilab import store
 from cilab.collect.litellm_model import LiteLLMModel
 from cilab.collect.model import CallError, Completion, Usage
-from cilab.errors import StudyError
+from cilab.core.errors import StudyError
+from cilab.running import play as runs
+from cilab.shell import app as cli
 
 MAZES = "mazes: {count: 2}"
 

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 import cilab
-from cilab import samples
+from cilab.core.tables import frame
 from cilab.datasets.dataset import Dataset
-from cilab.datasets.importers.people import import_labels, import_reviews
-from cilab.samples import SampleError, restore, sample_messages, sample_runs, show_item, write_form
-from cilab.tables import frame
+from cilab.humans import samples
+from cilab.humans.answers import import_labels, import_reviews
+from cilab.humans.samples import SampleError, restore, sample_messages, sample_runs, show_item, write_form
 
 MODELS = ("secret-alpha", "secret-beta", "secret-gamma")
 DIMENSIONS = ("handling_conflict", "taking_initiative")

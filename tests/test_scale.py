@@ -14,8 +14,8 @@ import pytest
 
 import cilab
 from cilab import store
-from cilab.run import status
-from cilab.tables import RUNS, frame
+from cilab.core.tables import RUNS, frame
+from cilab.running.play import status
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -65,7 +65,7 @@ def test_status_and_a_query_of_two_hundred_parts_take_far_less_than_two_hundred_
 
 
 def test_the_bootstrap_grows_far_less_than_with_the_square_of_the_rows():
-    from cilab.stats import bootstrap
+    from cilab.stats.methods import bootstrap
 
     def work(rows):
         rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_the_bootstrap_grows_far_less_than_with_the_square_of_the_rows():
 
 def test_the_pairs_of_the_fill_ins_check_are_bounded(monkeypatch):
     from cilab import datasets
-    from cilab.stats import fill_in
+    from cilab.stats.teamwork import fill_in
 
     release = datasets.simulated_release(0, 0.3)
     whole = fill_in.fill_in(release, widths="empirical_bayes", resamples=20)

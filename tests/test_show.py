@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cilab
+from cilab.core.errors import StoreError
+from cilab.core.tables import frame
 from cilab.datasets.dataset import Dataset
-from cilab.errors import StoreError
 from cilab.show import markup, show, show_blind, words
-from cilab.tables import frame
 
 RUN = {
     "run_id": "abc111",

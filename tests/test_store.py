@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cilab import journal, store
+from cilab import store
 from cilab.collect.rows import wire_delta
-from cilab.errors import CilabError, StoreError, TableError
-from cilab.store import parts
-from cilab.tables import TABLES, TABLES_VERSION, frame
+from cilab.core.errors import CilabError, StoreError, TableError
+from cilab.core.tables import TABLES, TABLES_VERSION, frame
+from cilab.store import journal, parts
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

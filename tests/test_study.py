@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cilab.collect.limits import Limit
-from cilab.errors import CilabError, StudyError
-from cilab.run import benchmarks, load_study
-from cilab.study import StudyFile, load, parse
+from cilab.core.errors import CilabError, StudyError
+from cilab.running.play import benchmarks, load_study
+from cilab.running.study_file import StudyFile, load, parse
 
 STUDIES = Path(__file__).resolve().parents[1] / "studies"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cilab.errors import TableError
-from cilab.tables import EVIDENCE, TABLES, check, check_rows, check_types, empty, frame, valid_text
+from cilab.core.errors import TableError
+from cilab.core.tables import EVIDENCE, TABLES, check, check_rows, check_types, empty, frame, valid_text
 
 RUN = {
     "run_id": "r",

@@ -40,7 +40,7 @@ FIRST = 2
 
 def truth() -> np.ndarray:
     """Expected scores over all new tasks, fractions, shape (rows, dimensions)."""
-    from cilab.datasets import _release_model as model
+    from cilab.datasets.release import model as model
 
     p = model.load_parameters()
     eta, alone = p.matrix("eta"), p.matrix("alone_logit")
@@ -85,7 +85,7 @@ def verdict(number: int, expected: np.ndarray, resamples: int) -> dict[str, np.n
     Keys: `rows`, `cells` (inside, NaN without an interval), `adjusted`, `raw` (errors of overall scores, fractions),
     `width` (of overall intervals), `shift` (logits).
     """
-    from cilab.stats.fill_in import fill_in
+    from cilab.stats.teamwork.fill_in import fill_in
 
     result = fill_in(runs(number), widths="empirical_bayes", resamples=resamples, seed=number)
     table = result.table.sort("model")
@@ -111,7 +111,7 @@ def _inside(table: pl.DataFrame, expected: np.ndarray) -> np.ndarray:
 
 def summary(verdicts: list[dict[str, np.ndarray]], resamples: int) -> dict[str, Any]:
     """Coverage in percent by row, over rows and over cells; errors and widths in points."""
-    from cilab.datasets import _release_model as model
+    from cilab.datasets.release import model as model
 
     every = {name: np.array([v[name] for v in verdicts]) for name in verdicts[0]}
     by_row = 100 * np.nanmean(every["rows"], axis=0)
@@ -149,7 +149,7 @@ def study(
     data_sets: int = 1000, resamples: int = 1000, out: Path | None = None, workers: int | None = None
 ) -> dict[str, Any]:
     """The summary of so many data sets; written to `out` as it grows. CPU seconds are those of all workers."""
-    from cilab.stats.parallel import each
+    from cilab.stats.methods.parallel import each
 
     one = functools.partial(_timed_verdict, expected=truth(), resamples=resamples)
     verdicts, seconds = [], 0.0

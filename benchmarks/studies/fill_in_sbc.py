@@ -2,8 +2,8 @@
 
 Parameters are drawn from the model's own priors, binary runs from the parameters, and the posterior is sampled from the
 runs (Talts et al., 2018; the log likelihood among the quantities as in Modrak et al., 2023). Two designs, one for each
-way in which `cilab.stats.bayes` writes deviations: few runs of a row in a dimension, and many. A fifth of the cells is
-empty, others in every data set. Nothing is left out, whatever its diagnostics say.
+way in which `cilab.stats.methods.bayes` writes deviations: few runs of a row in a dimension, and many. A fifth of the
+cells is empty, others in every data set. Nothing is left out, whatever its diagnostics say.
 
     python benchmarks/studies/fill_in_sbc.py [--replications 120] [--designs few many] [--out FILE]
 
@@ -27,8 +27,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 if TYPE_CHECKING:
-    from cilab.stats.bayes import Compiled, Posterior
-    from cilab.stats.row_task_model import Trials
+    from cilab.stats.methods.bayes import Compiled, Posterior
+    from cilab.stats.methods.row_task_model import Trials
 
 OUT = Path(__file__).resolve().parents[2] / "tests" / "golden" / "fill_in_sbc.json"
 #: Posterior draws that the truth is ranked among, so that ranks go from 0 to 99; every tenth of the sampler's.
@@ -67,8 +67,8 @@ class Truth:
 
 def drawn(name: str, number: int) -> tuple[Truth, Trials]:
     """Replication `number` of a design: parameters, and runs drawn from them."""
-    from cilab.stats import bayes
-    from cilab.stats.row_task_model import WEAK, Trials, expit
+    from cilab.stats.methods import bayes
+    from cilab.stats.methods.row_task_model import WEAK, Trials, expit
 
     design = DESIGNS[name]
     rng = np.random.default_rng([_STREAM, list(DESIGNS).index(name), number])
@@ -100,7 +100,7 @@ def quantities(
     level: np.ndarray, ease: np.ndarray, mean: np.ndarray, widths: dict[str, Any], trials: Trials, design: Design
 ) -> dict[str, Any]:
     """What is ranked, of the truth or of draws (a first axis): single parameters, a row's score, the log likelihood."""
-    from cilab.stats.row_task_model import expit
+    from cilab.stats.methods.row_task_model import expit
 
     eta = _logits(level, ease, design)
     return {
@@ -117,7 +117,7 @@ def quantities(
 
 def ranks(name: str, number: int, compiled: Compiled) -> tuple[dict[str, int], Posterior]:
     """Rank of the truth among the posterior draws of one replication, 0 to 99 by quantity."""
-    from cilab.stats import bayes
+    from cilab.stats.methods import bayes
 
     design = DESIGNS[name]
     truth, trials = drawn(name, number)
@@ -142,7 +142,7 @@ def p_uniform(found: list[int]) -> float:
 
 def study(replications: int, designs: list[str], out: Path | None = None) -> dict[str, Any]:
     """Ranks and p-values of every design; written to `out` as they come."""
-    from cilab.stats import bayes
+    from cilab.stats.methods import bayes
 
     result: dict[str, Any] = {
         "what": "ranks (0 to 99) of parameters drawn from the prior among thinned posterior draws, engine nuts",

@@ -104,7 +104,7 @@ class Counted:
 
 def counted(seeds: range, resamples: int) -> Counted:
     """What the draws of some seeds give."""
-    from cilab.datasets.sim_mazes import annotated_pairs
+    from cilab.datasets.mazes.data import annotated_pairs
 
     began, found = time.process_time(), Counted()
     for seed in seeds:
@@ -118,7 +118,7 @@ def counted(seeds: range, resamples: int) -> Counted:
 
 def study(draws: int, resamples: int, workers: int | None = None) -> dict[str, Any]:
     """Tallies of every effect and every odds ratio; added up block by block, so that workers change nothing."""
-    from cilab.stats.parallel import each
+    from cilab.stats.methods.parallel import each
 
     blocks = [range(first, min(first + _BLOCK, draws)) for first in range(0, draws, _BLOCK)]
     found = Counted()
@@ -135,7 +135,7 @@ def study(draws: int, resamples: int, workers: int | None = None) -> dict[str, A
 
 
 def _mediation(frame: pl.DataFrame, seed: int, resamples: int, effects: dict[str, Tally]) -> None:
-    from cilab.stats.mediation import mediate
+    from cilab.stats.maze.mediation import mediate
 
     result = mediate(
         frame,
@@ -172,8 +172,8 @@ def _odds(
 ) -> None:
     import math
 
-    from cilab.errors import TableError
-    from cilab.stats.disagreement import odds_ratios
+    from cilab.core.errors import TableError
+    from cilab.stats.maze.disagreement import odds_ratios
 
     rows = frame if kind == "total" else frame.filter(pl.col("disagreement") > 0)
     try:

@@ -1,6 +1,6 @@
 """The ledger of the papers' printed numbers: what computes each one here, on which data, and how far it is.
 
-May import `cilab.datasets`, `cilab.maze.plan`, `cilab.registry`, `cilab.stats` and `cilab.errors`. Computes from
+May import `cilab.datasets`, `cilab.maze.plan`, `cilab.core` and `cilab.stats`. Computes from
 tables that are there; never plays a run, and never writes a number down that it did not compute.
 
 Every claim has either an estimator (`ESTIMATORS`) or the input that is missing (`MISSING`). A claim about the paper's
@@ -11,7 +11,7 @@ again what the simulation was set to.
 
 from __future__ import annotations
 
-from cilab.claims.inputs import OTHER_DATA_TOLERANCE, Answer, Estimator, Inputs, MissingInput
+from cilab.claims.data import OTHER_DATA_TOLERANCE, Answer, Estimator, Inputs, MissingInput
 from cilab.claims.lines import (
     ESTIMATORS,
     FAR,
@@ -33,7 +33,7 @@ from cilab.claims.release import (
     scored_runs,
     tasks_with,
 )
-from cilab.claims.teamwork import (
+from cilab.claims.scores import (
     FRONTIER,
     best_deal_against_ability,
     cells,

@@ -1,6 +1,6 @@
 """The ledger: every published number beside ours, near or far, in a table and in words.
 
-May import `cilab.datasets`, `cilab.stats.result`, `cilab.errors` and its own folder.
+May import `cilab.datasets`, `cilab.results.result`, `cilab.core` and its own folder.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 import polars as pl
 
 from cilab import datasets
-from cilab.claims import mazes, release, teamwork
-from cilab.claims.inputs import OTHER_DATA_TOLERANCE, Answer, Estimator, Inputs, Kind, MissingInput, Relation
-from cilab.errors import TableError
-from cilab.stats.result import html_table
+from cilab.claims import mazes, release, scores
+from cilab.claims.data import OTHER_DATA_TOLERANCE, Answer, Estimator, Inputs, Kind, MissingInput, Relation
+from cilab.core.errors import TableError
+from cilab.results.result import html_table
 
 PARTS = ("value", "lo", "hi")
 NEAR, FAR, NO_INPUT = "near", "far", "missing input"
 
 #: claim id -> how it is computed.
-ESTIMATORS: dict[str, Estimator] = {**teamwork.ESTIMATORS, **release.ESTIMATORS, **mazes.ESTIMATORS}
+ESTIMATORS: dict[str, Estimator] = {**scores.ESTIMATORS, **release.ESTIMATORS, **mazes.ESTIMATORS}
 
 
 #: (first id, last id, the input without which nothing can be computed) for claims without an estimator. A claim about

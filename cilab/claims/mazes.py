@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cilab.claims.inputs import Answer, Estimator, Inputs, MissingInput
-from cilab.errors import TableError
-from cilab.stats.grounding import AGENT_FEATURES
+from cilab.claims.data import Answer, Estimator, Inputs, MissingInput
+from cilab.core.errors import TableError
+from cilab.stats.maze.grounding import AGENT_FEATURES
 
 _TABLE = "cilab.datasets.published_table"
 _BLOCK = "cilab.maze.plan.MazeBlock"
-_STATS = "cilab.stats."
+_FACE = "cilab."
 _TWO_SE = "tolerance: two standard errors of ours"
 
 
@@ -51,7 +51,7 @@ def _relay_rollouts(inputs: Inputs) -> Answer:
 
 def _pair(starter: str, follower: str) -> Callable[[Inputs], Answer]:
     def compute(inputs: Inputs) -> Answer:
-        from cilab.stats.pairs import pairs_from_means
+        from cilab.stats.maze.pairs import pairs_from_means
 
         table = pairs_from_means(inputs.table("maze_pairs")).table
         row = table.row(by_predicate=(pl.col("starter") == starter) & (pl.col("follower") == follower), named=True)
@@ -92,7 +92,7 @@ def _homogeneous_odds(mazes: Inputs) -> str:
     if rows.height == 0:
         raise MissingInput("a model of any disagreement")
     truth = mazes.truth("odds", predictor="homogeneous", kind="total")
-    return f"{_STATS}disagreement.disagreement gives {rows['odds_ratio'][0]:.2f}" + _true(truth)
+    return f"cilab.disagreement gives {rows['odds_ratio'][0]:.2f}" + _true(truth)
 
 
 def _mediated(effect: str, factor: float = 1.0) -> Callable[[Inputs], str]:
@@ -102,7 +102,7 @@ def _mediated(effect: str, factor: float = 1.0) -> Callable[[Inputs], str]:
             raise MissingInput("a synergy model")
         truth = mazes.truth("mediation", effect=effect)
         shown = None if truth is None else factor * truth
-        return f"{_STATS}mediation.mediation gives {factor * ours:.3g}{_true(shown)}"
+        return f"cilab.mediation gives {factor * ours:.3g}{_true(shown)}"
 
     return text
 
@@ -120,7 +120,7 @@ def _grader_agreement(number: int, setting: str, same_grader: bool) -> Callable[
 
 def _regraded(mazes: Inputs, setting: str, same_grader: bool) -> str:
     """Agreement of the stored verdicts with repeats of the first grader, or with the first grade of the others."""
-    from cilab.stats.grading import grader_agreement
+    from cilab.stats.judges.grading import grader_agreement
 
     grades = mazes.data.annotations.filter(pl.col("feature") == "success").select("annotator", "repeat").unique()
     known = sorted(grades.collect().iter_rows())
@@ -131,7 +131,7 @@ def _regraded(mazes: Inputs, setting: str, same_grader: bool) -> str:
     # 20 resamples: only kappa's interval comes from them, and it is not shown.
     table = mazes.once(grader_agreement, setting=setting, graders=graders, resamples=20).table
     icc, kappa = table["value"]
-    return f"{_STATS}grading.grader_agreement gives ICC {icc:.2f}, kappa {kappa:.2f}"
+    return f"cilab.grader_agreement gives ICC {icc:.2f}, kappa {kappa:.2f}"
 
 
 def _beside(inputs: Inputs, text: Callable[[Inputs], str]) -> str:
@@ -232,7 +232,7 @@ def _true(value: float | None) -> str:
 
 
 def _on_mazes(function: str, compute: Callable[[Inputs], Answer], **settings: Any) -> Estimator:
-    return Estimator(_STATS + function, "mazes", compute, **settings)
+    return Estimator(_FACE + function, "mazes", compute, **settings)
 
 
 _POOLED = "the text pools all rollouts, the table is by model"
@@ -244,28 +244,28 @@ ESTIMATORS: dict[str, Estimator] = {
     "CG004": Estimator(_BLOCK, "design", _maze_rollouts),
     "CG005": Estimator(_BLOCK, "design", _maze_rollouts, relation="at least"),
     "CG006": Estimator("cilab.maze.plan.Relay", "design", _relay_rollouts, relation="at least"),
-    "CG010": Estimator(_STATS + "pairs.pairs_from_means", "tables", _pair("o3", "gpt-4.1-mini")),
-    "CG011": Estimator(_STATS + "pairs.pairs_from_means", "tables", _pair("gpt-4.1-mini", "o3")),
-    "CG020": _on_mazes("grounding.grounding", _annotated_pairs, tolerance=0.0),
-    "CG021": _on_mazes("grounding.grounding", _outcome_of("global")),
-    "CG022": _on_mazes("grounding.grounding", _outcome_of("local")),
-    "CG023": _on_mazes("grounding.grounding", _grounding_correlation("pearson")),
-    "CG024": _on_mazes("grounding.grounding", _grounding_correlation("spearman")),
+    "CG010": Estimator("cilab.stats.maze.pairs.pairs_from_means", "tables", _pair("o3", "gpt-4.1-mini")),
+    "CG011": Estimator("cilab.stats.maze.pairs.pairs_from_means", "tables", _pair("gpt-4.1-mini", "o3")),
+    "CG020": _on_mazes("grounding", _annotated_pairs, tolerance=0.0),
+    "CG021": _on_mazes("grounding", _outcome_of("global")),
+    "CG022": _on_mazes("grounding", _outcome_of("local")),
+    "CG023": _on_mazes("grounding", _grounding_correlation("pearson")),
+    "CG024": _on_mazes("grounding", _grounding_correlation("spearman")),
     "CG025": Estimator("cilab.claims.share_mediated", "tables", share_mediated),
     "CG026": Estimator("cilab.claims.strategy_at_full_grounding", "tables", strategy_at_full_grounding),
-    "CG027": _on_mazes("mediation.mediation", _sensitivity(None)),
-    "CG028": _on_mazes("mediation.mediation", _sensitivity(1.0)),
-    "CG029": _on_mazes("grounding.grounding", _annotator_agreement("pearson", ("grounding",))),
-    "CG030": _on_mazes("grounding.grounding", _annotator_agreement("kappa", AGENT_FEATURES)),
-    "CG031": _on_mazes("mediation.mediation", _replicated("a")),
-    "CG032": _on_mazes("mediation.mediation", _replicated("b")),
-    "CG033": _on_mazes("mediation.mediation", _replicated("indirect", "interval")),
+    "CG027": _on_mazes("mediation", _sensitivity(None)),
+    "CG028": _on_mazes("mediation", _sensitivity(1.0)),
+    "CG029": _on_mazes("grounding", _annotator_agreement("pearson", ("grounding",))),
+    "CG030": _on_mazes("grounding", _annotator_agreement("kappa", AGENT_FEATURES)),
+    "CG031": _on_mazes("mediation", _replicated("a")),
+    "CG032": _on_mazes("mediation", _replicated("b")),
+    "CG033": _on_mazes("mediation", _replicated("indirect", "interval")),
     "CG034": _on_mazes(
-        "mediation.mediation", _replicated("synergy_b2", "p"), tolerance=0.032, why="tolerance: the same side of 0.05"
+        "mediation", _replicated("synergy_b2", "p"), tolerance=0.032, why="tolerance: the same side of 0.05"
     ),
-    "CG040": _on_mazes("disagreement.disagreement", _disagreement_kappa("total")),
-    "CG041": _on_mazes("disagreement.disagreement", _disagreement_kappa("factual")),
-    "CG042": _on_mazes("disagreement.disagreement", _disagreement_kappa("nonfactual")),
+    "CG040": _on_mazes("disagreement", _disagreement_kappa("total")),
+    "CG041": _on_mazes("disagreement", _disagreement_kappa("factual")),
+    "CG042": _on_mazes("disagreement", _disagreement_kappa("nonfactual")),
     "CG043": Estimator(_TABLE, "tables", _identical_model_odds),
     **{
         f"CG05{n}": Estimator(
@@ -279,7 +279,7 @@ ESTIMATORS: dict[str, Estimator] = {
 def inconsistencies() -> list[str]:
     """Where the collaboration-gap paper contradicts itself, from the published tables; one sentence each."""
     from cilab import datasets
-    from cilab.stats.pairs import pairs_from_means
+    from cilab.stats.maze.pairs import pairs_from_means
 
     pairs = pairs_from_means(datasets.published_table("maze_pairs"))
     table, conflicts = pairs.table, pairs.conflicts

@@ -7,14 +7,14 @@ fitted to the paper's aggregates: near then says that an estimator finds again w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import polars as pl
 
-from cilab.claims.inputs import Answer, Estimator, Inputs, MissingInput, Relation
-from cilab.claims.teamwork import CONFLICT, default_rows, group_score, members, over_models, overall
-from cilab.stats.bootstrap import RESAMPLES_OTHER, RESAMPLES_SCORES
+from cilab import stats
+from cilab.claims.data import Answer, Estimator, Inputs, MissingInput, Relation
+from cilab.claims.scores import CONFLICT, default_rows, group_score, members, over_models, overall
+from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, RESAMPLES_SCORES
 
 _NARROW = "narrower tolerance than usual, which would call any such number near"
 #: Why a simulated release need not carry a number of the paper.
@@ -43,12 +43,11 @@ SAFETY = ("resisting_unsafe_pressure", "reporting_misconduct")
 
 
 def _result(inputs: Inputs, function: str, settings: dict[str, Any]) -> Any:
-    """`cilab.stats.<function>` of the data, once."""
-    module, _, name = function.rpartition(".")
+    """`cilab.<function>` of the data, once."""
     for table in ("tasks", "labels"):
         if not hasattr(inputs.data, table):
             raise MissingInput(f"a study with its {table} ({inputs.name} is a table of runs)")
-    return inputs.once(getattr(import_module(f"cilab.stats.{module}"), name), **settings)
+    return inputs.once(getattr(stats, function), **settings)
 
 
 def _rows(inputs: Inputs, function: str, settings: dict[str, Any], frame: str, where: dict[str, Any]) -> pl.DataFrame:
@@ -85,7 +84,7 @@ def _cell(
         return Answer(**values, note=note(row))
 
     why = "; ".join(filter(None, ("" if tolerance is None else _NARROW, why)))
-    return Estimator(f"cilab.stats.{function}", "tasks", compute, tolerance, relation, why, simulated)
+    return Estimator(f"cilab.{function}", "tasks", compute, tolerance, relation, why, simulated)
 
 
 def _range(
@@ -105,7 +104,7 @@ def _range(
             raise MissingInput(f"{column} in {inputs.name}")
         return Answer(lo=float(values.min()), hi=float(values.max()), note=f"over {values.len()} dimensions")  # type: ignore[arg-type]
 
-    return Estimator(f"cilab.stats.{function}", "tasks", compute, simulated=simulated)
+    return Estimator(f"cilab.{function}", "tasks", compute, simulated=simulated)
 
 
 # -- single claims ------------------------------------------------------------------------------------------
@@ -172,14 +171,14 @@ _PARETO = {"resamples": _FEW}
 
 def _cost(which: int) -> Callable[[Inputs], Answer]:
     def compute(inputs: Inputs) -> Answer:
-        row = _result(inputs, "economy.pareto", _PARETO).table.sort("cost_usd").row(which, named=True)
+        row = _result(inputs, "pareto", _PARETO).table.sort("cost_usd").row(which, named=True)
         return Answer(row["cost_usd"], note=f"here it is {row['row']}")
 
     return compute
 
 
 def _on_frontier(inputs: Inputs) -> Answer:
-    table = _result(inputs, "economy.pareto", _PARETO).table
+    table = _result(inputs, "pareto", _PARETO).table
     return Answer(int(table["on_frontier"].sum()), note=f"of {table.height} rows")
 
 
@@ -197,7 +196,7 @@ def expected_change(inputs: Inputs, dimension: str | None = None) -> pl.DataFram
 
 
 def _raised_by_effort(inputs: Inputs) -> Answer:
-    change = _result(inputs, "economy.effort", {"resamples": _FEW}).table["diff_points"]
+    change = _result(inputs, "effort", {"resamples": _FEW}).table["diff_points"]
     if change.drop_nulls().len() == 0:
         raise MissingInput(f"a model with a score at two efforts in {inputs.name}")
     note = f"of {change.len()}; changes from {change.min():.1f} to {change.max():.1f} points"
@@ -213,7 +212,7 @@ def _coding_takeovers(inputs: Inputs, column: str) -> Answer:
     kinds = None
     if known is not None and "kind" in known.columns:
         kinds = dict.fromkeys(known.filter(pl.col("kind") == "inherited_cheat")["task_id"], "coding")
-    table = _result(inputs, "takeover.takeover", {"kinds": kinds, "resamples": _FEW}).table
+    table = _result(inputs, "takeover", {"kinds": kinds, "resamples": _FEW}).table
     row = table.filter((pl.col("kind") == "coding") & (pl.col("group") == "frontier") & (pl.col("arm") == "no arm"))
     if row.height != 1:
         raise MissingInput(f"takeovers of coding tasks by frontier models in {inputs.name}")
@@ -242,7 +241,7 @@ def pushed_back_then_gave_in(inputs: Inputs) -> Answer:
 
 
 def _most_changed(inputs: Inputs) -> Answer:
-    table = _result(inputs, "weighting.weighting", {"resamples": _FEW}).table
+    table = _result(inputs, "weighting", {"resamples": _FEW}).table
     most = {c: table[f"{c}_change_points"].abs().max() for c in ("ipw", "dr")}
     if any(v is None for v in most.values()):
         raise MissingInput(f"a row with a weighted score in {inputs.name}")
@@ -252,7 +251,7 @@ def _most_changed(inputs: Inputs) -> Answer:
 
 def _lite(method: str, *, tolerance: float | None = None, simulated: str = "", **parts: str) -> Estimator:
     return _cell(
-        "lite.lite",
+        "lite",
         {"method": method},
         settings={"method": "greedy"},
         note=lambda r: "the paper's method, greedy" if r["method"] == "greedy" else "",
@@ -263,13 +262,13 @@ def _lite(method: str, *, tolerance: float | None = None, simulated: str = "", *
 
 
 def _ceiling(inputs: Inputs) -> Answer:
-    table = _result(inputs, "items.items", {}).table.filter(pl.col("ceiling"))
+    table = _result(inputs, "items", {}).table.filter(pl.col("ceiling"))
     safe = int(table["dimension"].is_in(SAFETY).sum())
     return Answer(table.height, note=f"{safe} of them in the two safety dimensions")
 
 
 def _close_share(inputs: Inputs) -> Answer:
-    rows = _rows(inputs, "agreement.agreement", _AGREEMENT, "table", _TWO_JUDGES | {"group": CLOSE})
+    rows = _rows(inputs, "agreement", _AGREEMENT, "table", _TWO_JUDGES | {"group": CLOSE})
     return Answer(100 * float(rows["share_of_differences"].sum()), note=f"{rows['n_differ'].sum()} disagreements")
 
 
@@ -280,7 +279,7 @@ def _in_percent(inputs: Inputs, rows: pl.DataFrame) -> Answer:
 
 def _agreement_in(dimensions: Sequence[str], *, close: bool) -> Callable[[Inputs], Answer]:
     def compute(inputs: Inputs) -> Answer:
-        rows = _rows(inputs, "agreement.agreement", _AGREEMENT, "table", _TWO_JUDGES)
+        rows = _rows(inputs, "agreement", _AGREEMENT, "table", _TWO_JUDGES)
         rows = rows.filter((pl.col("group") != "all") & (pl.col("group").is_in(dimensions) == close))
         if rows.height == 0:
             raise MissingInput(f"labels in these dimensions in {inputs.name}")
@@ -290,7 +289,7 @@ def _agreement_in(dimensions: Sequence[str], *, close: bool) -> Callable[[Inputs
 
 
 def _judges_agree(inputs: Inputs) -> Answer:
-    row = _rows(inputs, "agreement.agreement", _AGREEMENT, "table", _TWO_JUDGES | {"group": "all"}).row(0, named=True)
+    row = _rows(inputs, "agreement", _AGREEMENT, "table", _TWO_JUDGES | {"group": "all"}).row(0, named=True)
     return Answer(100 * row["raw"], note=f"{row['n']:,} messages")
 
 
@@ -298,7 +297,7 @@ def _lowered(top: bool) -> Callable[[Inputs], Answer]:
     """By how many points the fill-in lowers the ten top rows, or the others (then with the most)."""
 
     def compute(inputs: Inputs) -> Answer:
-        table = _result(inputs, "fill_in.fill_in", _FILL_IN).table
+        table = _result(inputs, "fill_in", _FILL_IN).table
         change = table.filter((pl.col("rank") <= _TOP) if top else (pl.col("rank") > _TOP))[
             "change_points"
         ].drop_nulls()
@@ -311,7 +310,7 @@ def _lowered(top: bool) -> Callable[[Inputs], Answer]:
 
 
 def _setters_of_best(inputs: Inputs) -> Answer:
-    table = _result(inputs, "economy.release", {}).table
+    table = _result(inputs, "release", {}).table
     return Answer(int(table["sets_best"].sum()), note=f"of {table.height} dated models")
 
 
@@ -319,7 +318,7 @@ def _capability(measure: str, dimension: str | None) -> Callable[[Inputs], Answe
     """r of a score with a measure: overall, one dimension, or (None) the range over all but conflict."""
 
     def compute(inputs: Inputs) -> Answer:
-        from cilab.stats.economy import capability
+        from cilab.stats.teamwork.capability import capability
 
         measures = (getattr(inputs.data, "truth", None) or {}).get("capability")
         if measures is None:
@@ -336,7 +335,7 @@ def _capability(measure: str, dimension: str | None) -> Callable[[Inputs], Answe
 
 
 def _deals_after_holding_firm(inputs: Inputs) -> Answer:
-    rows = _rows(inputs, "conflict.conflict", _CONFLICT, "groups", {"group": None})
+    rows = _rows(inputs, "conflict", _CONFLICT, "groups", {"group": None})
     found = {r["quantity"]: r for r in rows.iter_rows(named=True)}
     firm, deals = found["held_firm"]["n"], found["joint_held_firm"]
     if firm == 0 or deals["n_of"] == 0:
@@ -348,13 +347,13 @@ def _of_group(quantity: str, first: str, second: str) -> Estimator:
     """A share of conflict runs in two groups: value and second number."""
 
     def compute(inputs: Inputs) -> Answer:
-        rows = _rows(inputs, "conflict.conflict", _CONFLICT, "groups", {"quantity": quantity})
+        rows = _rows(inputs, "conflict", _CONFLICT, "groups", {"quantity": quantity})
         share = dict(rows.select("group", "share_pct").iter_rows())
         if first not in share or second not in share:
             raise MissingInput(f"conflict runs of {first} and {second} models in {inputs.name}")
         return Answer(share[first], hi=share[second])
 
-    return _tasks("conflict.conflict", compute, tolerance=3.0, why=_NARROW, simulated=_THIRTY)
+    return _tasks("conflict", compute, tolerance=3.0, why=_NARROW, simulated=_THIRTY)
 
 
 # -- the claims -----------------------------------------------------------------------------------------------
@@ -369,14 +368,12 @@ _VALIDITY = {"resamples": _FEW}
 
 
 def _tasks(function: str, compute: Callable[[Inputs], Answer], **settings: Any) -> Estimator:
-    return Estimator(
-        function if function.startswith("cilab.") else f"cilab.stats.{function}", "tasks", compute, **settings
-    )
+    return Estimator(function if function.startswith("cilab.") else f"cilab.{function}", "tasks", compute, **settings)
 
 
 def _noticed(by: str, name: str, **parts: str) -> Estimator:
     return _cell(
-        "failures.noticed",
+        "noticed",
         {"by": by, "name": name},
         settings=_NOTICED,
         note=lambda r: f"{r['n']} of {r['n_failed']} failed runs",
@@ -386,7 +383,7 @@ def _noticed(by: str, name: str, **parts: str) -> Estimator:
 
 def _check(check: str, quantity: str, *, tolerance: float | None = None, relation: Relation = "equal") -> Estimator:
     return _cell(
-        "validity.validity",
+        "validity",
         {"check": check, "quantity": quantity},
         settings=_VALIDITY,
         note=lambda r: f"{r['n']} {r['n_of']}",
@@ -397,16 +394,14 @@ def _check(check: str, quantity: str, *, tolerance: float | None = None, relatio
 
 
 def _endings(quantity: str, **parts: str) -> Estimator:
-    return _cell(
-        "conflict.conflict", {"group": None, "quantity": quantity}, frame="groups", settings=_CONFLICT, **parts
-    )
+    return _cell("conflict", {"group": None, "quantity": quantity}, frame="groups", settings=_CONFLICT, **parts)
 
 
 def _ending_correlation(
     quantity: str, against: str = "other dimensions", *, simulated: str = "", **settings: Any
 ) -> Estimator:
     return _cell(
-        "conflict.conflict",
+        "conflict",
         {"quantity": quantity, "against": against},
         frame="correlations",
         settings=_CONFLICT | settings,
@@ -418,21 +413,19 @@ def _ending_correlation(
 
 def _effort_in(dimension: str) -> Estimator:
     def compute(inputs: Inputs) -> Answer:
-        row = _rows(inputs, "economy.effort", {"resamples": _FEW}, "dimensions", {"dimension": dimension}).row(
-            0, named=True
-        )
+        row = _rows(inputs, "effort", {"resamples": _FEW}, "dimensions", {"dimension": dimension}).row(0, named=True)
         note = f"{row['n_better']} tasks better, {row['n_worse']} worse, sign test p = {_short(row['p'])}"
         expected = expected_change(inputs, dimension)
         if expected is not None:
             note += f"; by the parameters of the simulation {expected['points'].mean():.1f}"
         return Answer(row["diff_points"], note=note)
 
-    return _tasks("economy.effort", compute, tolerance=3.0, why=_NARROW)
+    return _tasks("effort", compute, tolerance=3.0, why=_NARROW)
 
 
 def _filled_in(quantity: str, tolerance: float | None = None, **remarks: str) -> Estimator:
     return _cell(
-        "fill_in.fill_in",
+        "fill_in",
         {"quantity": quantity},
         frame="quantities",
         settings=_FILL_IN,
@@ -445,7 +438,7 @@ def _filled_in(quantity: str, tolerance: float | None = None, **remarks: str) ->
 
 def _alone_failures(dimension: str | None) -> Estimator:
     return _cell(
-        "fill_in.fill_in",
+        "fill_in",
         {"dimension": dimension},
         frame="alone_failures",
         settings=_FILL_IN,
@@ -457,7 +450,7 @@ def _alone_failures(dimension: str | None) -> Estimator:
 
 def _moved(tasks: str, tolerance: float) -> Estimator:
     return _cell(
-        "fill_in.fill_in",
+        "fill_in",
         {"scored_tasks": tasks},
         frame="movement",
         settings=_FILL_IN,
@@ -482,32 +475,32 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI004": _tasks("cilab.claims.tasks_with", tasks_with("real_world", False), tolerance=0.0),
     "CI005": _tasks("cilab.claims.tasks_with", tasks_with("sandbox", True), tolerance=0.0),
     "CI006": _tasks("cilab.claims.scored_runs", scored_runs),
-    "CI007": Estimator("cilab.stats.scores.leaderboard", "design", _resamples(RESAMPLES_SCORES)),
-    "CI008": Estimator("cilab.stats.validity.validity", "design", _resamples(RESAMPLES_OTHER)),
+    "CI007": Estimator("cilab.leaderboard", "design", _resamples(RESAMPLES_SCORES)),
+    "CI008": Estimator("cilab.validity", "design", _resamples(RESAMPLES_OTHER)),
     "CI013": _tasks("cilab.claims.closed_below_best_open", closed_below_best_open),
     "CI029": _tasks(
         "cilab.claims.group_score", lambda i: Answer(group_score(i, "frontier", "taking_over", "baseline_pct"))
     ),
-    "CI030": _tasks("takeover.takeover", lambda i: _coding_takeovers(i, "n_failed"), simulated=_COUNT),
-    "CI031": _tasks("takeover.takeover", lambda i: _coding_takeovers(i, "n_carried_failed"), simulated=_COUNT),
+    "CI030": _tasks("takeover", lambda i: _coding_takeovers(i, "n_failed"), simulated=_COUNT),
+    "CI031": _tasks("takeover", lambda i: _coding_takeovers(i, "n_carried_failed"), simulated=_COUNT),
     "CI040": _tasks(
-        "economy.pareto", _cost(0), simulated="what a row costs varies with the tasks that it solves alone in this draw"
+        "pareto", _cost(0), simulated="what a row costs varies with the tasks that it solves alone in this draw"
     ),
-    "CI041": _tasks("economy.pareto", _cost(-1)),
-    "CI043": _tasks("economy.pareto", _on_frontier),
-    "CI050": _tasks("economy.effort", _raised_by_effort),
+    "CI041": _tasks("pareto", _cost(-1)),
+    "CI043": _tasks("pareto", _on_frontier),
+    "CI050": _tasks("effort", _raised_by_effort),
     "CI052": _effort_in("taking_initiative"),
     "CI053": _effort_in("emotional_intelligence"),
-    "CI056": _cell("economy.effort", {}, frame="output_length", settings={"resamples": _FEW}, value="r"),
+    "CI056": _cell("effort", {}, frame="output_length", settings={"resamples": _FEW}, value="r"),
     "CI060": _noticed("all", "all", value="n_failed"),
     "CI061": _noticed("all", "all", value="share_pct", lo="lo_pct", hi="hi_pct"),
-    "CI062": _range("failures.noticed", {"by": "dimension", "name": ACTING}, "share_pct", settings=_NOTICED),
-    "CI063": _range("failures.noticed", {"by": "dimension", "name": NOTICING}, "share_pct", settings=_NOTICED),
+    "CI062": _range("noticed", {"by": "dimension", "name": ACTING}, "share_pct", settings=_NOTICED),
+    "CI063": _range("noticed", {"by": "dimension", "name": NOTICING}, "share_pct", settings=_NOTICED),
     "CI064": _noticed("group", "frontier", value="share_pct", lo="lo_pct", hi="hi_pct"),
     "CI065": _tasks("cilab.claims.pushed_back_then_gave_in", pushed_back_then_gave_in),
-    "CI066": _cell("failures.noticed", {"dimension": None}, frame="correlations", settings=_NOTICED, value="r"),
+    "CI066": _cell("noticed", {"dimension": None}, frame="correlations", settings=_NOTICED, value="r"),
     "CI067": _range(
-        "failures.noticed",
+        "noticed",
         {"dimension": (*ACTING, *NOTICING), "score": "overall"},
         "r",
         frame="correlations",
@@ -516,7 +509,7 @@ ESTIMATORS: dict[str, Estimator] = {
     ),
     "CI068": _noticed("dimension", "taking_initiative", value="share_pct"),
     "CI071": _cell(
-        "failures.failures",
+        "failures",
         {"by": "all", "mode": "fits no rule"},
         settings={"resamples": _FEW},
         note=lambda r: f"of {r['n_failed']} failed runs",
@@ -529,16 +522,16 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI084": _check("split_half", "reliability", tolerance=0.01),
     "CI085": _check("head_to_head", "higher_ranked_wins", tolerance=5.0),
     "CI091": _cell(
-        "agreement.agreement",
+        "agreement",
         {"group": "all", "comparison": "people × final"},
         settings=_AGREEMENT,
         note=lambda r: f"{r['n']} messages",
         value="kappa",
     ),
-    "CI094": _tasks("agreement.agreement", _judges_agree),
-    "CI095": _tasks("agreement.agreement", _agreement_in(CLOSE, close=False)),
-    "CI096": _tasks("agreement.agreement", _agreement_in(CLOSE, close=True)),
-    "CI097": _tasks("agreement.agreement", _close_share),
+    "CI094": _tasks("agreement", _judges_agree),
+    "CI095": _tasks("agreement", _agreement_in(CLOSE, close=False)),
+    "CI096": _tasks("agreement", _agreement_in(CLOSE, close=True)),
+    "CI097": _tasks("agreement", _close_share),
     "CI100": _alone_failures(None),
     "CI101": _alone_failures("taking_over"),
     "CI102": _filled_in("log_loss"),
@@ -549,16 +542,16 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI105": _filled_in("error_remaining_points", 0.5),
     "CI106": _filled_in("error_filled_points", 0.5),
     "CI107": _filled_in("shift", 0.1, simulated=_GATE),
-    "CI108": _tasks("fill_in.fill_in", _lowered(top=True), tolerance=0.5, why=_NARROW),
-    "CI109": _tasks("fill_in.fill_in", _lowered(top=False), tolerance=1.0, why=_NARROW),
+    "CI108": _tasks("fill_in", _lowered(top=True), tolerance=0.5, why=_NARROW),
+    "CI109": _tasks("fill_in", _lowered(top=False), tolerance=1.0, why=_NARROW),
     "CI110": _filled_in("kendall_tau_b", 0.05),
-    "CI111": _tasks("weighting.weighting", _most_changed, tolerance=1.5, why=_NARROW, simulated=_GATE),
+    "CI111": _tasks("weighting", _most_changed, tolerance=1.5, why=_NARROW, simulated=_GATE),
     "CI112": _moved("10 to 19", 2.0),
     "CI113": _moved("27 or more", 0.2),
-    "CI120": _cell("items.items", {"quantity": "median_item_rest_r"}, frame="summary", value="value"),
-    "CI121": _tasks("items.items", _ceiling),
-    "CI122": _cell("items.items", {"quantity": "floor_items"}, frame="summary", simulated=_COUNT, value="value"),
-    "CI123": _cell("items.items", {"quantity": "negative_items"}, frame="summary", simulated=_COUNT, value="value"),
+    "CI120": _cell("items", {"quantity": "median_item_rest_r"}, frame="summary", value="value"),
+    "CI121": _tasks("items", _ceiling),
+    "CI122": _cell("items", {"quantity": "floor_items"}, frame="summary", simulated=_COUNT, value="value"),
+    "CI123": _cell("items", {"quantity": "negative_items"}, frame="summary", simulated=_COUNT, value="value"),
     "CI124": _lite("greedy", value="tau_all"),
     "CI125": _lite("greedy", value="rho_all"),
     "CI126": _lite(
@@ -573,17 +566,17 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI130": _lite("random", value="tau"),
     "CI131": _lite("random", tolerance=0.5, value="error_points"),
     "CI140": _cell(
-        "items.sources", {"quantity": "pearson_r"}, frame="summary", tolerance=0.05, value="value", lo="lo", hi="hi"
+        "sources", {"quantity": "pearson_r"}, frame="summary", tolerance=0.05, value="value", lo="lo", hi="hi"
     ),
-    "CI141": _cell("items.sources", {"quantity": "kendall_tau_b"}, frame="summary", value="value"),
+    "CI141": _cell("sources", {"quantity": "kendall_tau_b"}, frame="summary", value="value"),
     "CI142": _cell(
-        "items.sources", {"quantity": "benchmark_harder_points"}, frame="summary", value="value", lo="lo", hi="hi"
+        "sources", {"quantity": "benchmark_harder_points"}, frame="summary", value="value", lo="lo", hi="hi"
     ),
-    "CI160": _tasks("economy.release", _setters_of_best, simulated=_COUNT),
-    "CI170": _tasks("economy.capability", _capability("intelligence_index", "overall")),
-    "CI172": _tasks("economy.capability", _capability("lmarena", "overall")),
-    "CI173": _tasks("economy.capability", _capability("intelligence_index", "handling_conflict")),
-    "CI174": _tasks("economy.capability", _capability("intelligence_index", None)),
+    "CI160": _tasks("release", _setters_of_best, simulated=_COUNT),
+    "CI170": _tasks("capability", _capability("intelligence_index", "overall")),
+    "CI172": _tasks("capability", _capability("lmarena", "overall")),
+    "CI173": _tasks("capability", _capability("intelligence_index", "handling_conflict")),
+    "CI174": _tasks("capability", _capability("intelligence_index", None)),
     "CI183": _ending_correlation("asks"),
     "CI184": _ending_correlation("gave_in"),
     "CI186": _ending_correlation("held_firm"),
@@ -592,7 +585,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "CI190": _endings("conflict", value="n_of"),
     "CI191": _endings("joint", tolerance=2.0, value="share_pct"),
     "CI192": _endings("joint_gave_in", tolerance=2.0, value="share_pct"),
-    "CI193": _tasks("conflict.conflict", _deals_after_holding_firm),
+    "CI193": _tasks("conflict", _deals_after_holding_firm),
     "CI194": _ending_correlation("joint_none_as_0", "conflict"),
     "CI195": _of_group("no_deal", "frontier", "open-weight"),
 }

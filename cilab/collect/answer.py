@@ -2,7 +2,7 @@
 
 Distrusts everything: what is missing or nonsense becomes None, never 0, and what the model got
 wrong (a tool call that is no JSON) is part of its answer. May import `cilab.collect.model`, `shape`, `redact` and
-`cilab.registry`.
+`cilab.core`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cilab.collect.model import Completion, ToolCall, Usage
-from cilab.collect.redact import hide_values
 from cilab.collect.shape import clean
+from cilab.core.redact import hide_values
 
 if TYPE_CHECKING:
-    from cilab.registry import Price
+    from cilab.core.registry import Price
 
 
 def without_keys(answer: Completion, *known: str | None) -> Completion:

@@ -1,6 +1,6 @@
 """One persistent event loop in a background thread, for shell and notebook alike.
 
-May import `cilab.errors`. A notebook's own loop is running already, and a loop per cell breaks
+May import `cilab.core`. A notebook's own loop is running already, and a loop per cell breaks
 clients that outlive it; so everything asynchronous runs on this one.
 """
 
@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from cilab.errors import CilabError
+from cilab.core.errors import CilabError
 
 
 class _Background:

@@ -1,6 +1,6 @@
 """The engine: plays jobs concurrently, and never pays twice for an answer.
 
-May import the rest of `cilab.collect`, `cilab.store`, `cilab.journal`. Knows no benchmark: a job brings
+May import the rest of `cilab.collect`, `cilab.store`, `cilab.store.journal`. Knows no benchmark: a job brings
 its own play function.
 
 How it continues after a kill
@@ -28,13 +28,11 @@ from typing import Any, Protocol
 import polars as pl
 from pydantic_core import to_json
 
-import cilab
 from cilab import store
 from cilab.collect.answer import without_keys
 from cilab.collect.limits import Limit
 from cilab.collect.model import CallError, ChatModel, Completion, Message, Refusal, Sampling
 from cilab.collect.pool import FREE, ModelPool
-from cilab.collect.redact import redact
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.rows import (
     call_row,
@@ -46,9 +44,11 @@ from cilab.collect.rows import (
     wire_unfold,
 )
 from cilab.collect.spec import Play, Requirement, Rollout, RunSpec, Seats
-from cilab.errors import CilabError, StoreError
-from cilab.journal import PROVISIONAL, Journal
-from cilab.tables import TABLES_VERSION
+from cilab.core.errors import CilabError, StoreError
+from cilab.core.redact import redact
+from cilab.core.tables import TABLES_VERSION
+from cilab.core.version import __version__
+from cilab.store.journal import PROVISIONAL, Journal
 
 #: Finished rollouts that are gathered in the journal before a Parquet part is written: large parts
 #: read fast, and the journal is readable meanwhile. Time and bytes bound how long they stay there.
@@ -520,7 +520,7 @@ class Engine:
             "seconds": time.monotonic() - clock + played.replayed_s,
             "started_at": started,
             "finished_at": max(started, datetime.now(UTC)),  # a clock may have been set back meanwhile
-            "code_version": cilab.__version__,
+            "code_version": __version__,
             "rule_version": known.get("rule_version") or f"tables-{TABLES_VERSION}",
         }
         return {"runs": [run_row(job.spec, known, calls)]}

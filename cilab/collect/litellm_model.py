@@ -1,7 +1,7 @@
 """Every real provider, through LiteLLM: one request out, one `Completion`, `Refusal` or `CallError` back.
 
 LiteLLM is imported at the first use (it takes seconds). Its own retries, price look-ups on the network,
-prints and loggers are off. May import `cilab.errors` and its neighbours in `cilab.collect`. Never
+prints and loggers are off. May import `cilab.core` and its neighbours in `cilab.collect`. Never
 retries (see `retry.py`), never stores a key, never lets a key into an error text.
 """
 
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from cilab.collect.answer import cost_usd, json_object, text_of, tool_calls_of, usage_of, without_keys
 from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, Usage
-from cilab.collect.redact import credentials_of, one_line, redact
 from cilab.collect.shape import System, clean, normalise
+from cilab.core.redact import credentials_of, one_line, redact
 
 if TYPE_CHECKING:
-    from cilab.registry import Price
+    from cilab.core.registry import Price
 
 
 @functools.cache

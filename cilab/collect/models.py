@@ -1,6 +1,6 @@
 """Model string -> `ChatModel`: `sim/…`, `local/…`, `python:…`, everything else by LiteLLM.
 
-May import `cilab.errors`, `cilab.registry` and its neighbours in `cilab.collect`. Never calls a model.
+May import `cilab.core` and its neighbours in `cilab.collect`. Never calls a model.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from cilab.collect.model import ChatModel
 from cilab.collect.shape import System
-from cilab.errors import StudyError, nearest
+from cilab.core.errors import StudyError, nearest
 
 if TYPE_CHECKING:
-    from cilab.registry import Price
+    from cilab.core.registry import Price
 
 
 def resolve(
@@ -59,7 +59,7 @@ def resolve(
 
 
 def _price(price: Price | Sequence[float | None] | None) -> Price | None:
-    from cilab.registry import Price
+    from cilab.core.registry import Price
 
     if price is None or isinstance(price, Price):
         return price

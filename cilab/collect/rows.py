@@ -1,6 +1,6 @@
 """Rows for the tables from what the engine saw: calls, run rows, wire messages with shared prefixes.
 
-May import `cilab.tables`, `cilab.collect.model` and `cilab.collect.spec`. Pure functions.
+May import `cilab.core`, `cilab.collect.model` and `cilab.collect.spec`. Pure functions.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pydantic_core import to_json
 
 from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, ToolCall
 from cilab.collect.spec import RunSpec, digest
-from cilab.errors import TableError
-from cilab.tables import check_rows
+from cilab.core.errors import TableError
+from cilab.core.tables import check_rows
 
 _USAGE = ("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached")
 #: Columns of the runs table that a benchmark may know in advance and put into `hints`.

@@ -1,6 +1,6 @@
 """What is to be played: run specs, their ids and conditions; and what comes out: a rollout.
 
-May import `cilab.errors` and `cilab.collect.model`. Knows no benchmark: a benchmark puts what it
+May import `cilab.core` and `cilab.collect.model`. Knows no benchmark: a benchmark puts what it
 needs into `settings` (part of the run's identity) and `hints` (not part of it).
 """
 

@@ -26,9 +26,9 @@ from types import ModuleType
 from typing import Any
 
 from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, ToolCall, Usage
-from cilab.collect.redact import one_line
 from cilab.collect.shape import clean, normalise
-from cilab.errors import nearest
+from cilab.core.errors import nearest
+from cilab.core.redact import one_line
 
 _HOW = "write python:MODULE:FACTORY, e.g. python:my_agent:make"
 #: Most calls of an agent that were given up and whose code runs on: a thread cannot be ended from outside.

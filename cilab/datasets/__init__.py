@@ -1,6 +1,6 @@
 """Data to work with: published tables, simulated data sets of the papers' size, other people's runs.
 
-May import `cilab.show`, `cilab.store`, `cilab.registry`, `cilab.tables`, `cilab.paths`. Never calls a model.
+May import `cilab.show`, `cilab.store` and `cilab.core`. Never calls a model.
 Everything is imported when it is first used.
 """
 
@@ -15,15 +15,15 @@ _WHERE = {
     "published_table": "cilab.datasets.published",
     "published_tables": "cilab.datasets.published",
     "hand_worked_round": "cilab.datasets.published",
-    "simulated_release": "cilab.datasets.sim_release",
-    "simulated_mazes": "cilab.datasets.sim_mazes",
-    "simulated_scores": "cilab.datasets.sim_release",
+    "simulated_release": "cilab.datasets.release.data",
+    "simulated_mazes": "cilab.datasets.mazes.data",
+    "simulated_scores": "cilab.datasets.release.data",
     "import_release": "cilab.datasets.importers.release",
     "import_inspect": "cilab.datasets.importers.inspect",
     "export_inspect": "cilab.datasets.importers.inspect",
     "import_table": "cilab.datasets.importers.table",
-    "import_labels": "cilab.datasets.importers.people",
-    "import_reviews": "cilab.datasets.importers.people",
+    "import_labels": "cilab.humans.answers",
+    "import_reviews": "cilab.humans.answers",
 }
 __all__ = sorted(_WHERE)
 

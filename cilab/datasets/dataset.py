@@ -1,6 +1,6 @@
 """A data set in memory that answers the same questions as a study on disk.
 
-May import `cilab.show`, `cilab.store`, `cilab.tables`, `cilab.errors`. Invents no row: it holds what it is given,
+May import `cilab.show`, `cilab.store` and `cilab.core`. Invents no row: it holds what it is given,
 checked.
 """
 
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from cilab import store
-from cilab.errors import StoreError, nearest
+from cilab.core.errors import StoreError, nearest
+from cilab.core.tables import TABLES, check, empty
 from cilab.store import Study
-from cilab.tables import TABLES, check, empty
 
 if TYPE_CHECKING:
     from cilab.show import Page
@@ -36,7 +36,7 @@ class Dataset:
     Attributes
     ----------
     name : what the data set is called in figures and reports.
-    tables : table name -> DataFrame (see `cilab.tables.TABLES`); checked when the data set is made. A table that
+    tables : table name -> DataFrame (see `cilab.core.tables.TABLES`); checked when the data set is made. A table that
         is left out is empty.
     simulated : True when any row is invented by a model of the world rather than observed.
     kind : `published` (rebuilt from printed numbers), `simulated`, or `imported` (other people's runs).
@@ -52,7 +52,7 @@ class Dataset:
 
     Examples
     --------
-    >>> from cilab.tables import empty
+    >>> from cilab.core.tables import empty
     >>> Dataset("nothing yet", {"runs": empty("runs")}, simulated=False, kind="imported").runs.collect().height
     0
     """
@@ -132,7 +132,7 @@ class Dataset:
         """Write the data set as a study's folder, which `cilab.open` opens. Returns the folder.
 
         Beside the tables stands `dataset.json` with name, kind, notes and (where it is JSON) the truth, and
-        `models.csv` where the data set has models of its own (the form of `cilab.registry.models(extra=...)`).
+        `models.csv` where the data set has models of its own (the form of `cilab.core.registry.models(extra=...)`).
 
         Raises
         ------

@@ -1,6 +1,6 @@
 """Numbers that the papers and the public leaderboard print: as typed tables, and as a runs table with their counts.
 
-May import `cilab.datasets.dataset`, `cilab.paths`, `cilab.registry`, `cilab.tables`, `cilab.errors`. Reads the files in
+May import `cilab.datasets.dataset` and `cilab.core`. Reads the files in
 `data/published/`, whose README says where each number is from; adds none of its own.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 
 import polars as pl
 
-from cilab import registry
+from cilab.core import registry
+from cilab.core.errors import TableError, nearest
+from cilab.core.paths import shipped
+from cilab.core.tables import TABLES, frame
 from cilab.datasets.dataset import Dataset
-from cilab.errors import TableError, nearest
-from cilab.paths import shipped
-from cilab.tables import TABLES, frame
 
 #: How the id of a task begins whose identity was never published. Two rows of a round may carry the same such id
 #: without having played the same task: statistics that pair rows by task must refuse it.

@@ -1,6 +1,6 @@
 """Mazes as grids: making them from a seed, hiding half of the cells, drawing and reading them as text.
 
-May import `cilab.errors` and `cilab.collect.spec` (for the hash) only. Calls no model, reads no file, and
+May import `cilab.core` and `cilab.collect.spec` (for the hash) only. Calls no model, reads no file, and
 never uses a source of chance other than the seed that follows from its arguments.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from cilab.collect.spec import digest
-from cilab.errors import MazeError
+from cilab.core.errors import MazeError
 
 Cell = tuple[int, int]
 Rows = tuple[str, ...]

@@ -1,6 +1,6 @@
 """From a block of a study file to run specs, and what they will cost.
 
-May import `cilab.maze.grid`, `cilab.maze.texts`, `cilab.collect.spec`, `cilab.errors`. Calls no model.
+May import `cilab.maze.grid`, `cilab.maze.texts`, `cilab.collect.spec` and `cilab.core`. Calls no model.
 
 Order of the plan: maze by maze, so that the first N runs of a study are balanced over models and
 settings; a relay comes after the pair whose first turns it continues.

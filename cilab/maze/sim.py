@@ -2,7 +2,7 @@
 
 An agent is a pure function of its profile, the messages it is given and the sampling seed. It keeps no
 state and never sees the maze: what it knows is its own copy (as it reads it) and what it makes of the
-other's words. May import `cilab.collect.model`, `cilab.errors`, `cilab.maze.grid`, `cilab.maze.texts` and
+other's words. May import `cilab.collect.model`, `cilab.core`, `cilab.maze.grid`, `cilab.maze.texts` and
 `cilab.maze.sim_talk`. Never grades, and never calls another model.
 
 The behaviours are those that the collaboration-gap paper describes (sections 2.2 and 4, appendices D.1,
@@ -23,7 +23,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from cilab.collect.model import Completion, Message, Sampling, Usage
-from cilab.errors import MazeError, nearest
+from cilab.core.errors import MazeError, nearest
 from cilab.maze.grid import Cell, Rows, neighbours, parse_maps
 from cilab.maze.sim_talk import STYLES, Ref, Said, Scheme, Voice, hear, locate
 from cilab.maze.texts import OTHER_PREFIX, USER_PREFIX

@@ -12,7 +12,7 @@ from importlib import resources
 from string import Template
 
 from cilab.collect.spec import digest
-from cilab.errors import MazeError, nearest
+from cilab.core.errors import MazeError, nearest
 from cilab.maze.grid import Maze, Rows, render, split
 
 USER_PREFIX = "[user]:"

@@ -1,6 +1,6 @@
 """The papers' tables from results: one function per kind, each returns a great_tables `GT`.
 
-May import `cilab.errors`, `cilab.registry`, `cilab.datasets`, `cilab.stats`, `cilab.plots.style` and `roster`. Computes
+May import `cilab.core`, `cilab.datasets`, `cilab.stats`, `cilab.plots.style` and `roster`. Computes
 nothing: every cell is a number of the result, written as text. `.as_raw_html()` of a table is HTML; `latex` is LaTeX.
 Source notes say what the numbers stand on, and that agents are simulated where they are.
 """
@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cilab.plots import roster
-from cilab.plots.style import FigureError, require
-from cilab.stats.agreement import AgreementResult
-from cilab.stats.cluster import mark
-from cilab.stats.conflict import Conflict
-from cilab.stats.disagreement import DisagreementResult
-from cilab.stats.economy import Capability, Effort
-from cilab.stats.failures import FailureModes, Noticed
-from cilab.stats.grading import GradingResult
-from cilab.stats.lite import LiteResult
-from cilab.stats.maze_rows import with_half
-from cilab.stats.mediation import MediationResult
-from cilab.stats.pairs import PairsResult
-from cilab.stats.people import People
-from cilab.stats.scores import DimensionScores, GroupMeans, Leaderboard
+from cilab.plots.parts import roster
+from cilab.plots.parts.style import FigureError, require
+from cilab.stats.judges.agreement import AgreementResult
+from cilab.stats.judges.grading import GradingResult
+from cilab.stats.maze.disagreement import DisagreementResult
+from cilab.stats.maze.mediation import MediationResult
+from cilab.stats.maze.pairs import PairsResult
+from cilab.stats.maze.rows import with_half
+from cilab.stats.methods.cluster import mark
+from cilab.stats.teamwork.capability import Capability
+from cilab.stats.teamwork.conflict import Conflict
+from cilab.stats.teamwork.effort import Effort
+from cilab.stats.teamwork.failures import FailureModes, Noticed
+from cilab.stats.teamwork.lite import LiteResult
+from cilab.stats.teamwork.people import People
+from cilab.stats.teamwork.scores import DimensionScores, GroupMeans, Leaderboard
 
 if TYPE_CHECKING:
     from great_tables import GT
@@ -337,7 +338,7 @@ def capability(result: Capability, words: Mapping[str, str] | None = None) -> GT
     FigureError
         `result` is of another kind.
     """
-    from cilab.plots.capability import MEASURES
+    from cilab.plots.teamwork.capability import MEASURES
 
     require(result, Capability, "tables.capability")
     named = {m: m.replace("_", " ") for m in result.fits["measure"]} | MEASURES | dict(words or {})
@@ -670,7 +671,7 @@ def models(study: str | None = None) -> GT:
     FigureError
         No model belongs to the study.
     """
-    from cilab import registry
+    from cilab.core import registry
 
     table = registry.models()
     if study is not None:

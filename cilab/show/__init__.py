@@ -1,6 +1,6 @@
 """One run as a readable page: the verdict, the facts, and the transcript with each rater's labels on the messages.
 
-May import `cilab.store`, `cilab.tables`, `cilab.errors`. It is what stands behind `.show` of a study and of a data set,
+May import `cilab.store` and `cilab.core`. It is what stands behind `.show` of a study and of a data set,
 and asks them for their tables; calls no model, grades nothing, fetches nothing. A page needs no script and no network,
 and every word of a run stands in it as text: what agents write is never markup here.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.errors import StoreError
+from cilab.core.errors import StoreError
 from cilab.show.page import Page
 from cilab.show.words import is_told, visible
 

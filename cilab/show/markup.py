@@ -23,7 +23,7 @@ from cilab.show.words import (
 )
 
 if TYPE_CHECKING:
-    from cilab.show.page import Page
+    from cilab.show.rows import Rows
 
 #: Of a long text this much stands before the fold: characters, and lines.
 HEAD_CHARS, HEAD_LINES = 700, 12
@@ -47,12 +47,12 @@ def esc(value: Any) -> str:
     return html.escape(words.visible(str(value)), quote=True)
 
 
-def body(page: Page, classes: str) -> str:
+def body(page: Rows, classes: str) -> str:
     """Everything between the body's tags, in one element of these classes."""
     return f'<main class="{classes}">{"".join(_sections(page))}</main>'
 
 
-def _sections(page: Page) -> Iterator[str]:
+def _sections(page: Rows) -> Iterator[str]:
     yield "<header>"
     if not page.blind:
         yield _verdict_html(page.run)
@@ -90,7 +90,7 @@ def _verdict_html(run: Mapping[str, Any]) -> str:
     )
 
 
-def _maps_html(page: Page) -> str:
+def _maps_html(page: Rows) -> str:
     figures = "".join(
         f"<figure>{_map_html(piece)}<figcaption>{esc(whose)}</figcaption></figure>" for whose, piece in words.maps(page)
     )
@@ -109,7 +109,7 @@ def _map_html(piece: str) -> str:
     return f'<pre class="map">{chr(10).join(lines)}</pre>'
 
 
-def _legend(page: Page) -> str:
+def _legend(page: Rows) -> str:
     seats: dict[str, list[str]] = {}
     for m in page.messages:
         if m["kind"] != "tool_result":
@@ -122,7 +122,7 @@ def _legend(page: Page) -> str:
     return f'<div class="legend">{items}</div>' if items else ""
 
 
-def _transcript_html(page: Page) -> Iterator[str]:
+def _transcript_html(page: Rows) -> Iterator[str]:
     yield "<section><h2>Transcript</h2>"
     if not page.messages:
         yield '<p class="dim">There are no messages.</p>'
@@ -250,26 +250,26 @@ def _marks_html(label: Mapping[str, Any]) -> str:
     return "".join(f'<span class="mark m-{m.split()[0]}">{m}</span>' for m in words.marks(label))
 
 
-def _stray_labels_html(page: Page) -> str:
+def _stray_labels_html(page: Rows) -> str:
     if not (stray := words.stray_labels(page)):
         return ""
     rows = [(f"#{s['index']}", s["rater"], s["label"], ", ".join(words.marks(s)), s["reason"]) for s in stray]
     return _table_html("Labels without a message", ("message", "rater", "label", "means", "reason"), rows)
 
 
-def _reviews_html(page: Page) -> str:
+def _reviews_html(page: Rows) -> str:
     columns = ("reviewer", "old_score", "new_score", "reason")
     rows = [[words.number(r[c]) if c.endswith("score") else r[c] for c in columns] for r in page.reviews]
     return _table_html("Reviews of the verdict", [c.replace("_", " ") for c in columns], rows)
 
 
-def _annotations_html(page: Page) -> str:
+def _annotations_html(page: Rows) -> str:
     columns = ("annotator", "repeat", "agent", "feature", "value", "text")
     rows = [[words.number(a[c]) if c == "value" else a[c] for c in columns] for a in page.annotations]
     return _table_html("Annotations", columns, rows)
 
 
-def _calls_html(page: Page) -> str:
+def _calls_html(page: Rows) -> str:
     columns = ("purpose", "seat", "index", "model_asked", "model_returned", "finish_reason")
     columns += ("tokens_in", "tokens_out", "cost_usd", "latency_s", "retries", "error")
     rows = [[words.number(c[k]) if k == "latency_s" else c[k] for k in columns] for c in page.calls]

@@ -13,13 +13,13 @@ from cilab.show import words
 from cilab.show.words import EVIDENCE_WORDS, FOLD_CHARS, FOLD_LINES, KINDS, SYMBOLS, TASK_FOLD_CHARS, TASK_KINDS
 
 if TYPE_CHECKING:
-    from cilab.show.page import Page
+    from cilab.show.rows import Rows
 
 #: What is shown of a tool's result: characters, and lines.
 TOOL_CHARS, TOOL_LINES = 600, 8
 
 
-def lines(page: Page, width: int, *, full: bool = False) -> Iterator[str]:
+def lines(page: Rows, width: int, *, full: bool = False) -> Iterator[str]:
     """The page line by line, at most `width` columns where lines can be broken; `full` cuts nothing that is long."""
     tag = " [SIMULATED AGENTS]" if page.simulated else ""
     if not page.blind:
@@ -47,7 +47,7 @@ def _verdict_lines(run: Mapping[str, Any], width: int, tag: str) -> Iterator[str
     yield ""
 
 
-def _transcript_lines(page: Page, width: int, *, is_whole: bool) -> Iterator[str]:
+def _transcript_lines(page: Rows, width: int, *, is_whole: bool) -> Iterator[str]:
     labels, is_maze = words.labels_by_index(page), page.run["benchmark"] == "maze"
     round_ = None
     for event, results in words.paired(page.messages):
@@ -97,7 +97,7 @@ def _label_line(label: Mapping[str, Any]) -> str:
     return f"{label['rater']}{by}: {label['label']}{marks}" + (f" - {label['reason']}" if label["reason"] else "")
 
 
-def _tables(page: Page) -> Iterator[tuple[str, list[Sequence[Any]]]]:
+def _tables(page: Rows) -> Iterator[tuple[str, list[Sequence[Any]]]]:
     number = words.number
     yield "Labels without a message", [(f"#{s['index']}", _label_line(s)) for s in words.stray_labels(page)]
     yield (

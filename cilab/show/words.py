@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cilab.show.page import Page
+    from cilab.show.rows import Rows
 
 #: What the seats are called on a page, in the order of the legend.
 KINDS = {
@@ -117,7 +117,7 @@ def verdict_details(run: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in pairs if value is not None]
 
 
-def facts(page: Page) -> list[tuple[str, str]]:
+def facts(page: Rows) -> list[tuple[str, str]]:
     run, task = page.run, page.task
     if page.blind:
         pairs: list[tuple[str, Any]] = [("benchmark", run["benchmark"]), ("task", run["task_id"])]
@@ -277,7 +277,7 @@ def _fence_end(lines: Sequence[str], start: int) -> int | None:
     return next((i + 1 for i in range(start + 1, len(lines)) if lines[i].strip() == "```"), None)
 
 
-def maps(page: Page) -> list[tuple[str, str]]:
+def maps(page: Rows) -> list[tuple[str, str]]:
     """(whose, map) of a maze run, read off the task messages; two copies are also laid over each other."""
     if page.run["benchmark"] != "maze":
         return []
@@ -358,7 +358,7 @@ def _joined(lines: Sequence[str], room: int) -> Iterator[tuple[str, int]]:
 # -- events ------------------------------------------------------------------------------------------------
 
 
-def labels_by_index(page: Page) -> dict[int, list[Mapping[str, Any]]]:
+def labels_by_index(page: Rows) -> dict[int, list[Mapping[str, Any]]]:
     """Message index -> its labels."""
     out: dict[int, list[Mapping[str, Any]]] = {}
     for label in page.labels:
@@ -390,7 +390,7 @@ def meta(event: Mapping[str, Any], is_turn: bool = False) -> list[str]:
     return [*meta, f"#{event['index']}"]
 
 
-def stray_labels(page: Page) -> list[Mapping[str, Any]]:
+def stray_labels(page: Rows) -> list[Mapping[str, Any]]:
     """Labels of messages that the run does not have."""
     known = {m["index"] for m in page.messages}
     return [label for label in page.labels if label["index"] not in known]

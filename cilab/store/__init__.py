@@ -1,6 +1,6 @@
 """The only code that reads or writes run files: Parquet parts of a study, and the union with its journal.
 
-May import `cilab.tables`, `cilab.journal`, `cilab.registry`, `cilab.errors`. Never calls a model, never plots.
+May import `cilab.core` and `cilab.store.journal`. Never calls a model, never plots.
 
 Layout of a study's folder: `tables/<table>/part-NNNNNN.parquet`, `journal.sqlite`, `study.yaml`.
 
@@ -12,7 +12,7 @@ What is durable when
     once for a question, so it sees each rollout once, whole, at any instant.
 """
 
-from cilab.errors import TableError
+from cilab.core.errors import TableError
 from cilab.store.mirror import Mirror, mirror
 from cilab.store.parts import (
     RUN_TABLES,

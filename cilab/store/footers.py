@@ -1,6 +1,6 @@
 """The ends of Parquet parts: columns, version and jobs, of many parts at little cost.
 
-May import `cilab.tables`, `cilab.errors`. Reads no rows.
+May import `cilab.core`. Reads no rows.
 
 A long study has a thousand parts, and to let Polars read the schema of each takes longer than many a question. Parts
 that one program wrote describe their schema with the same bytes, at the beginning of the footer. So Polars reads the
@@ -19,8 +19,8 @@ from typing import Any
 
 import polars as pl
 
-from cilab.errors import StoreError
-from cilab.tables import TABLES_VERSION
+from cilab.core.errors import StoreError
+from cilab.core.tables import TABLES_VERSION
 
 VERSION_KEY, JOBS_KEY = "cilab_tables", "cilab_jobs"
 #: Parts whose footer was looked at; parts never change, so the answer is kept.

@@ -1,6 +1,6 @@
 """A study behind an fsspec URL while it is written: played in a local folder, and copied after every group of parts.
 
-May import its neighbours in `cilab.store`, `cilab.journal`, `cilab.errors`. fsspec is imported inside functions.
+May import its neighbours in `cilab.store`, `cilab.store.journal` and `cilab.core`. fsspec is imported inside functions.
 
 What is durable when
     SQLite needs a local disk, so the study runs in a scratch folder. After each group of Parquet parts, and at the
@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cilab.errors import StoreError
-from cilab.journal import JOURNAL_NAME
+from cilab.core.errors import StoreError
+from cilab.store.journal import JOURNAL_NAME
 
 _LOOSE = ("study*.yaml", "models.csv", "extra.jsonl")
 

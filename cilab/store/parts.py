@@ -1,6 +1,6 @@
 """Parquet parts: written atomically, checked on write and on read.
 
-May import `cilab.store.footers`, `cilab.tables`, `cilab.errors`. The layout, and what is durable when, stand in
+May import `cilab.store.footers` and `cilab.core`. The layout, and what is durable when, stand in
 `cilab.store`.
 """
 
@@ -19,9 +19,9 @@ from typing import Any
 
 import polars as pl
 
-from cilab.errors import StoreError, TableError, nearest
+from cilab.core.errors import StoreError, TableError, nearest
+from cilab.core.tables import TABLES, TABLES_VERSION, check, frame, schema_problems, valid_text
 from cilab.store.footers import JOBS_KEY, UNREADABLE, VERSION_KEY, damaged, footers
-from cilab.tables import TABLES, TABLES_VERSION, check, frame, schema_problems, valid_text
 
 #: Tables that a study's folder holds; `models` comes from the registry.
 RUN_TABLES = ("runs", "messages", "calls", "labels", "annotations", "reviews", "tasks")

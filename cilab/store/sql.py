@@ -1,6 +1,6 @@
 """Questions in SQL: one DuckDB SELECT over a study's tables. It cannot write, nor reach any other file.
 
-May import `cilab.store.parts`, `cilab.tables`, `cilab.errors`.
+May import `cilab.store.parts` and `cilab.core`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 import polars as pl
 
-from cilab.errors import StoreError, nearest
+from cilab.core.errors import StoreError, nearest
+from cilab.core.tables import empty, valid_text
 from cilab.store.parts import RUN_TABLES, collect, scan
-from cilab.tables import empty, valid_text
 
 _READS = "a query is one SELECT; it cannot write, load or set anything"
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)

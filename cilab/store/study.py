@@ -1,6 +1,6 @@
 """An open study: lazy tables over parts and journal, one study, several, or one behind a URL.
 
-May import the rest of `cilab.store`, `cilab.journal`, `cilab.registry`, `cilab.errors`.
+May import the rest of `cilab.store`, `cilab.store.journal` and `cilab.core`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 import polars as pl
 
-from cilab import journal
-from cilab.errors import StoreError, TableError, nearest
+from cilab.core.errors import StoreError, TableError, nearest
+from cilab.core.tables import TABLES
+from cilab.store import journal
 from cilab.store import parts as files
 from cilab.store.parts import RUN_TABLES, collect, payload_frames, revive
 from cilab.store.sql import OF_THE_ROLLOUT, Source, answer
-from cilab.tables import TABLES
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Study:
         return self.page(self, run_id)
 
     def table(self, name: str) -> pl.LazyFrame:
-        """One table by name (see `cilab.tables.TABLES`)."""
+        """One table by name (see `cilab.core.tables.TABLES`)."""
         return self._table_of(None, name)
 
     def _table_of(self, snapshot: _Snapshot | None, name: str) -> pl.LazyFrame:
@@ -108,7 +108,7 @@ class Study:
 
     def _models(self) -> pl.DataFrame:
         """The models that the study brings (`models.csv` in its folder), beside those of the registry."""
-        from cilab import registry
+        from cilab.core import registry
 
         read, folder = self.models_table or registry.models, getattr(self, "path", None)
         own = None if folder is None else folder / "models.csv"
@@ -303,7 +303,7 @@ class RemoteStudy:
         return self.url.rstrip("/").rsplit("/", 1)[-1]
 
     def table(self, name: str) -> pl.LazyFrame:
-        """One table by name (see `cilab.tables.TABLES`)."""
+        """One table by name (see `cilab.core.tables.TABLES`)."""
         if name == "models":
             return Study._models(self).lazy()  # type: ignore[arg-type]
         if name not in RUN_TABLES:

@@ -1,6 +1,6 @@
 """Finds tasks: our own bank by id, pattern or dimension, and folders of the user's own.
 
-May import `cilab.errors`, `cilab.inputs`, `cilab.collect.spec` and its own folder. Reads task folders only.
+May import `cilab.core`, `cilab.collect.spec` and its own folder. Reads task folders only.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from cilab.collect.spec import digest
-from cilab.errors import nearest
-from cilab.inputs import checked, read_yaml
-from cilab.tables import DIMENSIONS
+from cilab.core.errors import nearest
+from cilab.core.inputs import checked, read_yaml
+from cilab.core.tables import DIMENSIONS
 from cilab.teamwork.task import VERSIONS, TaskError, TaskFile
 
 #: Our own tasks: `<dimension>/<task_id>/task.yaml`.

@@ -1,6 +1,6 @@
 """From a block of a study file to run specs, and what they will cost.
 
-May import `cilab.collect.spec`, `cilab.errors` and its own folder. Calls no model.
+May import `cilab.collect.spec`, `cilab.core` and its own folder. Calls no model.
 
 Order of the plan: task by task, so that the first N runs of a study are balanced over models; for each model the alone
 runs come first, then baseline and test, which are played only when every alone run passed (each alone run waits for the

@@ -1,6 +1,6 @@
 """Simulated models of the teamwork benchmark: they act out a task's exemplars with a known ability.
 
-May import `cilab.collect.model`, `cilab.errors` and its own folder. The whole truth about an
+May import `cilab.collect.model`, `cilab.core` and its own folder. The whole truth about an
 agent stands in `profiles.csv`. The chance that a run goes well is logistic: ability, deviation in the dimension, minus
 the task's difficulty, plus an effect of the agent with the task and of the seed; alone and in a calm team it is easier.
 A run that goes wrong acts out an exemplar of a stage of failure: agents that notice more see the problem, then give in
@@ -23,7 +23,7 @@ from importlib import resources
 from typing import Any
 
 from cilab.collect.model import Completion, Message, Sampling
-from cilab.errors import nearest
+from cilab.core.errors import nearest
 from cilab.teamwork import acting, texts
 from cilab.teamwork.bank import Task
 from cilab.teamwork.task import STAGES, Exemplar, FormField, TaskError

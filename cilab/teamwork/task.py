@@ -1,6 +1,6 @@
 """The task file: what a teamwork task is made of, and whether it holds together.
 
-May import `cilab.errors`, `cilab.tables`, `cilab.collect.spec` and its own folder. Reads task folders; calls no model
+May import `cilab.core`, `cilab.collect.spec` and its own folder. Reads task folders; calls no model
 and runs no code. `docs/writing-tasks.md` explains every key to those who write tasks.
 
 A task is a folder with `task.yaml`, and for a sandbox `files/` (every version) and `files.<version>/` (laid over it).
@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from cilab.collect.spec import Strict
-from cilab.errors import CilabError, nearest
-from cilab.tables import DIMENSIONS, EVIDENCE
+from cilab.core.errors import CilabError, nearest
+from cilab.core.tables import DIMENSIONS, EVIDENCE
 
 Version = Literal["alone", "baseline", "test"]
 VERSIONS: tuple[Version, ...] = ("alone", "baseline", "test")
@@ -822,7 +822,7 @@ def dimension_labels(dimension: str) -> Mapping[str, Label]:
 
 
 def dimension_modes(dimension: str) -> Mapping[str, str]:
-    """Stage of failure -> name of the mode in `cilab.stats.failures`, for the stages that the dimension can show."""
+    """Stage of failure -> name of its mode in `cilab.stats.teamwork.failures`, where the dimension can show it."""
     return _dimensions()[dimension]["modes"]
 
 

@@ -1,6 +1,6 @@
 """The words that the seats and the judges read: fixed texts in `prompts/`, and how a conversation is written down.
 
-May import `cilab.collect.spec` (for hashes), `cilab.errors` and its own folder. Calls no model.
+May import `cilab.collect.spec` (for hashes), `cilab.core` and its own folder. Calls no model.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from cilab.doctor import BROWSERS
-from cilab.workspace import init
+from cilab.shell.doctor import BROWSERS
+from cilab.shell.workspace import init
 
 TOKEN = "cilab-browser-test"
 PATIENCE_S = 180

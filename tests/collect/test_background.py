@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cilab.collect import background
-from cilab.errors import CilabError
+from cilab.core.errors import CilabError
 
 PATIENCE_S = 20.0
 

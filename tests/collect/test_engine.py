@@ -9,13 +9,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cilab import journal, store
+from cilab import store
 from cilab.collect.engine import Engine, Job, rollout_job
 from cilab.collect.limits import Limit
 from cilab.collect.model import CallError, Completion, Refusal, ToolCall, Usage
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.spec import Requirement, RunSpec, Sampling
-from cilab.errors import StoreError
+from cilab.core.errors import StoreError
+from cilab.store import journal
 
 
 class Scripted:

@@ -16,8 +16,8 @@ from cilab.collect.litellm_model import LiteLLMModel, load_litellm, retry_after_
 from cilab.collect.local_model import serve_local
 from cilab.collect.model import CallError, Refusal, Sampling
 from cilab.collect.retry import Retrying, RetryPolicy
-from cilab.errors import StudyError
-from cilab.registry import Price
+from cilab.core.errors import StudyError
+from cilab.core.registry import Price
 from tests.collect.fault_server import BEHAVIOURS, Fault, FaultServer
 
 # Warnings of the library under LiteLLM about the odd token counts; the adapter silences them outside of pytest.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cilab.collect.redact import REDACTED, one_line, redact
+from cilab.core.redact import REDACTED, one_line, redact
 
 KEY = "sk-proj-Ab3_dEf9hIjKlMnOpQrStUvWxYz"
 plain = st.text("abcdefghij XYZ0189-_.:/\"'={}", max_size=30)

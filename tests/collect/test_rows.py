@@ -23,7 +23,7 @@ from cilab.collect.rows import (
     wire_unfold,
 )
 from cilab.collect.spec import RunSpec, digest
-from cilab.tables import frame
+from cilab.core.tables import frame
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _MESSAGE = st.fixed_dictionaries(

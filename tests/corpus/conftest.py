@@ -7,7 +7,7 @@ import os
 import pytest
 import yaml
 
-from cilab.run import run_study
+from cilab.running.play import run_study
 from tests.corpus.driver import contents
 
 STUDY = {

@@ -1,6 +1,7 @@
 """Drives the command as a shell does, but inside this process: fast enough for hundreds of malformed inputs.
 
-`command` calls `cilab.cli.main`, so what is tested is what a user meets: the line, the exit code, what was written.
+`command` calls `cilab.shell.app.main`, so what is tested is what a user meets: the line, the exit code, what was
+written.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Ended:
 
 def command(*argv: str) -> Ended:
     """`cilab ARGV` in the current folder."""
-    from cilab.cli import main
+    from cilab.shell.app import main
 
     out, err = io.StringIO(), io.StringIO()
     term = signal.getsignal(signal.SIGTERM)

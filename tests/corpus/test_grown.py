@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import cilab
+from cilab.core.errors import CilabError
 from cilab.datasets.importers.table import import_table
-from cilab.errors import CilabError
-from cilab.run import benchmarks
-from cilab.study import parse
+from cilab.running.play import benchmarks
+from cilab.running.study_file import parse
 from cilab.teamwork import bank
 from tests.corpus.studies import GOOD, TEAM
 from tests.teamwork.small import TASK

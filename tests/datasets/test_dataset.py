@@ -6,9 +6,9 @@ import pytest
 
 import cilab
 from cilab import datasets, reports
+from cilab.core.errors import StoreError
+from cilab.core.tables import frame
 from cilab.datasets.dataset import Dataset
-from cilab.errors import StoreError
-from cilab.tables import frame
 
 
 @pytest.fixture(scope="module")

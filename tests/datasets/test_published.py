@@ -14,12 +14,13 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import cilab
-from cilab import datasets, registry
+from cilab import datasets
+from cilab.core import registry
+from cilab.core.errors import StoreError, TableError
+from cilab.core.tables import TABLES, empty, frame
 from cilab.datasets import published
 from cilab.datasets.dataset import Dataset
-from cilab.errors import StoreError, TableError
-from cilab.stats.result import read_rows
-from cilab.tables import TABLES, empty, frame
+from cilab.results.result import read_rows
 
 FILES = Path(__file__).resolve().parents[2] / "data" / "published"
 

@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cilab import tables
-from cilab.datasets import _maze_model, simulated_mazes
-from cilab.datasets.sim_mazes import GRADERS, annotated_pairs
-from cilab.errors import StudyError
+from cilab.core import tables
+from cilab.core.errors import StudyError
+from cilab.datasets import simulated_mazes
+from cilab.datasets.mazes import model
+from cilab.datasets.mazes.data import GRADERS, annotated_pairs
 from cilab.maze.annotate import AGENT_FEATURES, PAIR_FEATURES, SCORE, grounding_score
-from cilab.stats.gap import gap
+from cilab.stats.maze.gap import gap
 
 DRAWS = 120
 TIERS, FAMILIES = ("weak", "strong"), ("B", "C", "D")
@@ -161,7 +162,7 @@ def test_outcomes_are_on_the_lattice_of_real_mazes(mazes):
 def test_the_lattice_keeps_the_expected_outcome():
     rng = np.random.default_rng(0)
     for mean in (0.15, 0.45, 0.8, 0.97, 1.0):
-        y = _maze_model.lattice(np.full(60_000, mean), rng.integers(7, 10, 60_000), rng)
+        y = model.lattice(np.full(60_000, mean), rng.integers(7, 10, 60_000), rng)
         assert abs(y.mean() - mean) < 4 * y.std() / np.sqrt(60_000) + 1e-12
 
 
@@ -209,7 +210,7 @@ def test_annotators_agree_on_grounding_as_the_paper_says(mazes):
 def test_annotators_agree_on_disagreement_as_the_paper_says():
     found = []
     for seed in range(1, 31):
-        d = _maze_model.draw_disagreement(np.repeat(np.arange(53), 50), np.random.default_rng(seed))
+        d = model.draw_disagreement(np.repeat(np.arange(53), 50), np.random.default_rng(seed))
         any_ = d.max(2)
         found.append([kappa(any_[:, 0], any_[:, 1]), *(kappa(d[:, 0, j], d[:, 1, j]) for j in (0, 1))])
     mean = np.mean(found, axis=0)

@@ -16,13 +16,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cilab import registry, tables
-from cilab.datasets import _fit_release, simulated_mazes, simulated_release
-from cilab.datasets import _release_labels as words
-from cilab.datasets._release_model import load_parameters
-from cilab.datasets.sim_release import simulated_scores
-from cilab.errors import StudyError
-from cilab.tables import DIMENSIONS
+from cilab.core import registry, tables
+from cilab.core.errors import StudyError
+from cilab.core.tables import DIMENSIONS
+from cilab.datasets import simulated_mazes, simulated_release
+from cilab.datasets.release import labels as words
+from cilab.datasets.release.data import simulated_scores
+from cilab.datasets.release.model import load_parameters
+from tools import fit_release
 
 SEEDS = range(1, 41)
 ROW = ["model", "effort"]
@@ -248,7 +249,7 @@ def test_scores_recover_their_expected_values_over_new_tasks():
 
 
 def test_the_fit_reproduces_its_targets():
-    assert "score 0.000" in _fit_release.check(load_parameters())
+    assert "score 0.000" in fit_release.check(load_parameters())
     p = load_parameters()
     logits = p.matrix("eta")
     again = (
@@ -260,13 +261,13 @@ def test_the_fit_reproduces_its_targets():
 
 
 def test_the_committed_targets_are_those_of_the_fit_script():
-    default, high = _fit_release.target_scores(np.random.default_rng(_fit_release.SEED))
+    default, high = fit_release.target_scores(np.random.default_rng(fit_release.SEED))
     assert np.allclose(load_parameters().matrix("target_score"), np.vstack([default, high]), atol=1e-5)
 
 
 @pytest.mark.study
 def test_the_stated_command_remakes_the_committed_parameters(tmp_path):
-    _fit_release.write(_fit_release.fit(), tmp_path)  # python -m cilab.datasets._fit_release, about a minute
+    fit_release.write(fit_release.fit(), tmp_path)  # python tools/fit_release.py, about a minute
     again = pl.read_csv(tmp_path / "release_cells.csv", infer_schema_length=None)
     for column in ("eta", "alone_logit", "baseline_logit", "notice_logit"):
         assert np.allclose(again[column].to_numpy(), load_parameters().cells[column].to_numpy(), atol=1e-4)

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import yaml
 
-from cilab.journal import JOURNAL_NAME
+from cilab.store.journal import JOURNAL_NAME
 from tests.collect.fault_server import FaultServer
 
 STUDY = {

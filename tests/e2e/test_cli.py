@@ -149,7 +149,7 @@ def test_help_names_every_command_and_each_has_its_own(shell):
 def test_the_installed_script_and_the_module_are_the_same_command(shell):
     script = Path(sys.executable).with_name("cilab")
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
-    assert declared == {"cilab": "cilab.cli:main"}
+    assert declared == {"cilab": "cilab.shell.app:main"}
     one, other = shell.run(argv=[str(script), "report", "--list"]), shell.run("report", "--list", cold=True)
     assert (one.code, one.out) == (other.code, other.out)
     assert one.code == 0

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import cilab
-from cilab.journal import JOURNAL_NAME
+from cilab.store.journal import JOURNAL_NAME
 from tests.collect.fault_server import Fault, FaultServer
 
 KEYS = {"OPENAI_API_KEY": "sk-test-0123456789abcdefPLANTED"}

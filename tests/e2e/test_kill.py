@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import cilab
-from cilab.journal import JOURNAL_NAME
+from cilab.store.journal import JOURNAL_NAME
 
 #: Kills of a test; there is a test for each kind of moment, which it meets once more often than the others.
 KILLS = 10

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import cilab
-from cilab.cli import _how_to_go_on
+from cilab.shell.app import _how_to_go_on
 
 ROLLOUTS = 2
 ANSWER = "    return 'I go right. ACTI!'\n"

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import cilab
-from cilab.quickstart import REPORTS
+from cilab.shell.quickstart import REPORTS
 
 #: Half a minute or so on a quiet machine; seven notebooks on a busy one take their time.
 LONG_S = 280.0

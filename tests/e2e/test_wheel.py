@@ -69,7 +69,7 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
 
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
     shell.env = {k: v for k, v in shell.env.items() if k not in ours}
-    asked = "import cilab, cilab.paths as p; print(cilab.__file__); print(p.shipped('data/published'))"
+    asked = "import cilab, cilab.core.paths as p; print(cilab.__file__); print(p.shipped('data/published'))"
     where = shell.run(argv=[str(python), "-c", asked])
     assert where.code == 0, where.err
     assert all(Path(line).is_relative_to(venv) for line in where.out.splitlines())
@@ -97,6 +97,6 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
     mine = shell.folder / "my_lab" / "studies" / "my_first.yaml"
     first = shell.run(argv=[str(venv / "bin" / "cilab"), "run", str(mine), "--json"])
     assert (first.code, first.json["missing"], first.json["usd"]) == (0, 0, 0)
-    started = "from cilab import lab; how = lab.command('my_lab'); print(how.argv[0]); print(how.folder)"
+    started = "from cilab.shell import lab; how = lab.command('my_lab'); print(how.argv[0]); print(how.folder)"
     how = shell.run(argv=[str(python), "-c", started])
     assert how.out.splitlines() == [str(python), str(shell.folder.resolve() / "my_lab" / "notebooks")]

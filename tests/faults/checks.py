@@ -10,7 +10,7 @@ import polars as pl
 
 import cilab
 from cilab.collect.model import RETRYABLE, TERMINAL
-from cilab.journal import JOURNAL_NAME
+from cilab.store.journal import JOURNAL_NAME
 
 
 def kept_answers(folder: Path) -> set[str]:

@@ -10,14 +10,15 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from cilab import paths, reports
+from cilab import reports
+from cilab.core import paths
 
 #: Environment variable with the folder that stands for the project's root.
 ROOT = "FAULT_NOTEBOOKS"
 
 
 def shipped(relative: str | Path) -> Path:
-    """In the place of `cilab.paths.shipped`."""
+    """In the place of `cilab.core.paths.shipped`."""
     return Path(os.environ[ROOT]) / relative
 
 

@@ -21,7 +21,14 @@ from typing import Any
 
 #: What the server imports before the first session is forked from it.
 PRELOADED = [
-    *("cilab.cli", "cilab.run", "cilab.collect.engine", "cilab.collect.litellm_model", "cilab.maze", "cilab.teamwork"),
+    *(
+        "cilab.shell.app",
+        "cilab.running.play",
+        "cilab.collect.engine",
+        "cilab.collect.litellm_model",
+        "cilab.maze",
+        "cilab.teamwork",
+    ),
     *(
         "cilab.maze.play",
         "cilab.teamwork.play",
@@ -65,7 +72,7 @@ def _session(
     if before is not None:
         before()
     sys.argv = ["cilab", *argv]
-    from cilab.cli import main
+    from cilab.shell.app import main
 
     main()
 

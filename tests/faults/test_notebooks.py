@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from cilab import paths, report_all, reports
-from cilab.errors import ReportError
+from cilab import reports
+from cilab.core import paths
+from cilab.core.errors import ReportError
+from cilab.reports import batch as report_all
 from tests.faults import notebooks
 
 KERNEL_DIES = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cilab.errors import MazeError
+from cilab.core.errors import MazeError
 from cilab.maze.grid import (
     Maze,
     MazeSettings,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cilab.collect.spec import Requirement, RunSpec, seat_sampling
-from cilab.errors import MazeError
+from cilab.core.errors import MazeError
 from cilab.maze import texts
 from cilab.maze.plan import MazeBlock, forecast, maze_of, plan, seat_players
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import pytest
 
 from cilab.collect.model import ChatModel, Sampling
-from cilab.errors import MazeError
+from cilab.core.errors import MazeError
 from cilab.maze import texts
 from cilab.maze.grade import grade_by_rules
 from cilab.maze.grid import Maze, MazeSettings, make, split

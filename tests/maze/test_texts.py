@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cilab.errors import MazeError
+from cilab.core.errors import MazeError
 from cilab.maze import texts
 from cilab.maze.annotate import parse_annotator_answer
 from cilab.maze.grade import parse_grader_answer

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 from cilab import plots
-from cilab.plots import style
-from cilab.stats.ablation import distilled
+from cilab.plots.parts import style
+from cilab.stats.maze.ablation import distilled
 from tests.plots.drawn import ends, marks, overlaps, series
 from tests.plots.maze_results import mazes, result
 

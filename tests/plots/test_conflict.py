@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import ends, marks, overlaps, series, texts
 from tests.plots.release_results import published, result
 

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_hex
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import ends, overlaps, texts
 from tests.plots.release_results import result
 

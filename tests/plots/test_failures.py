@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from matplotlib.container import BarContainer
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import overlaps, texts
 from tests.plots.release_results import result
 

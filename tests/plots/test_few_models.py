@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 
 import cilab
 from cilab import plots
-from cilab.errors import CilabError
+from cilab.core.errors import CilabError
 from tests.plots.small_release import MODELS, few, result
 
 #: Figure -> statistic, and those that even one model on two tasks of one dimension has.

@@ -17,8 +17,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cilab import plots
-from cilab.plots import style
-from cilab.stats import GapResult, gap
+from cilab.plots.parts import style
+from cilab.stats.maze.gap import GapResult, gap
 
 LABELS = {"solo_full": "Solo, full map", "solo_distributed": "Solo, distributed map", "pair": "Pair of copies"}
 

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import cilab
 from cilab import plots
 from cilab.plots import tables
-from cilab.stats.result import Result
+from cilab.results.result import Result
 
 DRAWN = {
     "dimensions": plots.dimensions,

@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from cilab.plots import labels
+from cilab.plots.parts import labels
 from tests.plots.drawn import overlaps
 
 

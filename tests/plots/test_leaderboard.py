@@ -16,8 +16,8 @@ from matplotlib.colors import to_hex
 
 from cilab import plots
 from cilab.datasets import hand_worked_round
-from cilab.plots import roster, style
-from cilab.stats.scores import leaderboard
+from cilab.plots.parts import roster, style
+from cilab.stats.teamwork.scores import leaderboard
 from tests.plots.drawn import ends, overlaps, texts
 from tests.plots.release_results import published, release, result
 

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import overlaps, texts
 from tests.plots.release_results import result
 

@@ -14,7 +14,7 @@ import polars as pl
 from matplotlib.axes import Axes
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import overlaps, texts
 from tests.plots.release_results import published, result
 

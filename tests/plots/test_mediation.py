@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cilab import plots
-from cilab.plots import style
-from cilab.stats.cluster import mark
+from cilab.plots.parts import style
+from cilab.stats.methods.cluster import mark
 from tests.plots.drawn import overlaps, texts
 from tests.plots.maze_results import result
 

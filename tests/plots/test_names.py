@@ -19,8 +19,8 @@ import matplotlib.pyplot as plt
 from matplotlib.text import Text
 
 from cilab import plots
-from cilab.plots import style
-from cilab.plots.style import FigureError, brief
+from cilab.plots.parts import style
+from cilab.plots.parts.style import FigureError, brief
 from tests.plots.drawn import overlaps
 from tests.plots.small_release import result
 
@@ -159,7 +159,7 @@ def test_a_font_that_has_the_character_is_used_and_one_that_is_not_there_is_not_
 
 
 def test_other_warnings_than_those_of_glyphs_are_passed_on() -> None:
-    from cilab.plots.page import one_warning
+    from cilab.plots.parts.page import one_warning
 
     with pytest.warns(UserWarning, match="something else"), one_warning(plt.figure()):
         warnings.warn("something else", stacklevel=1)

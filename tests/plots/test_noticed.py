@@ -15,7 +15,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import ends, overlaps, texts
 from tests.plots.release_results import release, result
 

@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cilab import plots
-from cilab.plots import style
-from cilab.stats.pairs import PairsResult, pairs
+from cilab.plots.parts import style
+from cilab.stats.maze.pairs import PairsResult, pairs
 from tests.plots.drawn import overlaps, texts
 from tests.plots.maze_results import result
 from tests.stats.maze_runs import frame, pair

@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from cilab.plots import panels
+from cilab.plots.parts import panels
 from tests.plots.drawn import ends
 
 

@@ -17,8 +17,8 @@ from matplotlib.container import BarContainer
 import cilab
 from cilab import plots
 from cilab.datasets import published_table
-from cilab.plots import style
-from cilab.stats.people import People
+from cilab.plots.parts import style
+from cilab.stats.teamwork.people import People
 from tests.plots.drawn import overlaps, texts
 from tests.plots.release_results import release, result
 

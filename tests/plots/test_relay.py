@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from cilab import plots
-from cilab.plots import style
-from cilab.stats.relay import RelayResult, relay
+from cilab.plots.parts import style
+from cilab.stats.maze.relay import RelayResult, relay
 from tests.plots.drawn import ends, marks, overlaps, series, texts
 from tests.plots.maze_results import result
 from tests.stats.maze_runs import frame, pair, rollouts

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 
 import cilab
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import overlaps, texts
 from tests.plots.release_results import release, result
 

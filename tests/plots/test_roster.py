@@ -7,7 +7,7 @@ import itertools
 import polars as pl
 import pytest
 
-from cilab.plots import roster, style
+from cilab.plots.parts import roster, style
 
 
 def table(*rows: tuple[str, str | None, str | None]) -> pl.DataFrame:

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.container import BarContainer
 
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import ends, overlaps, texts
 from tests.plots.release_results import result
 

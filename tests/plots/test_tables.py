@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 import cilab
+from cilab.core.errors import TableError
 from cilab.datasets import published_table
-from cilab.errors import TableError
 from cilab.plots import tables
-from cilab.plots.style import FigureError
-from cilab.stats.pairs import pairs_from_means
+from cilab.plots.parts.style import FigureError
+from cilab.stats.maze.pairs import pairs_from_means
 from tests.plots import maze_results
 from tests.plots.release_results import published, release, result, round_
 
@@ -301,7 +301,7 @@ def test_a_published_table_is_shown_as_it_is_and_can_be_narrowed() -> None:
 
 
 def test_models_of_a_study_come_from_the_registry() -> None:
-    from cilab import registry
+    from cilab.core import registry
 
     lines, _, _ = read(tables.models("maze"))
     wanted = registry.models().filter(pl.col("studies").str.split(" ").list.contains("maze"))

@@ -16,7 +16,7 @@ import polars as pl
 
 import cilab
 from cilab import plots
-from cilab.plots import style
+from cilab.plots.parts import style
 from tests.plots.drawn import ends, marks, overlaps, series, texts
 from tests.plots.release_results import result
 

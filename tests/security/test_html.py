@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 import cilab
-from cilab import paths, report_all, reports, store, tables
+from cilab import reports, store
+from cilab.core import paths, tables
+from cilab.reports import batch as report_all
 from tests.faults import notebooks
 
 #: Each sets `window.hit` if it runs, or asks for something from elsewhere.

@@ -12,12 +12,13 @@ import pytest
 import yaml
 
 import cilab
-from cilab import paths, reports
+from cilab import reports
 from cilab.collect.answer import without_keys
 from cilab.collect.model import Completion, ToolCall
-from cilab.collect.redact import REDACTED, credentials_of, hide_credentials, hide_values
-from cilab.errors import ReportError, StudyError
-from cilab.run import load_study
+from cilab.core import paths
+from cilab.core.errors import ReportError, StudyError
+from cilab.core.redact import REDACTED, credentials_of, hide_credentials, hide_values
+from cilab.running.play import load_study
 from cilab.store import RUN_TABLES
 from tests.collect.fault_server import Fault, FaultServer
 from tests.corpus.driver import command

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cilab.errors import StudyError
-from cilab.inputs import _loader, read_yaml
+from cilab.core.errors import StudyError
+from cilab.core.inputs import _loader, read_yaml
 
 PACKAGE = Path(__file__).resolve().parents[2] / "cilab"
 #: Modules that turn bytes into objects of any type.
@@ -22,7 +22,7 @@ UNPICKLERS = {"pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "clou
 LOADERS = {("joblib", "load"), ("torch", "load"), ("pandas", "read_pickle"), ("pd", "read_pickle")}
 EVALUATORS = {"eval", "exec", "compile", "__import__"}
 #: The one place that may call `yaml.load`: with a loader made from the safe one.
-YAML_READER = "inputs.py"
+YAML_READER = "core/inputs.py"
 
 
 def problems(source: str, name: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import cilab
-from cilab.errors import CilabError
+from cilab.core.errors import CilabError
 from tests.corpus.conftest import played  # noqa: F401  a fixture
 from tests.corpus.driver import contents
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.tables import TABLES
 from cilab.datasets.dataset import Dataset
-from cilab.tables import TABLES
 
 Outcomes = Sequence[float | None]
 

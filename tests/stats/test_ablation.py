@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from scipy import stats as scipy_stats
 
-from cilab.errors import TableError
-from cilab.stats.ablation import ablation, distilled
-from cilab.stats.gap import gap
+from cilab.core.errors import TableError
+from cilab.stats.maze.ablation import ablation, distilled
+from cilab.stats.maze.gap import gap
 from tests.stats.maze_runs import frame, pair, rollouts
 
 SIZES = [

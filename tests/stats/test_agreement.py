@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cilab.core.errors import TableError
+from cilab.core.tables import TABLES
 from cilab.datasets.dataset import Dataset
-from cilab.errors import TableError
-from cilab.stats import agreement as agree
-from cilab.tables import TABLES
+from cilab.stats.judges import agreement as agree
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "agreement.json").read_text())
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))

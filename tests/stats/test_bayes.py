@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cilab.errors import TableError
-from cilab.stats import bayes
-from cilab.stats import row_task_model as model
-from cilab.stats.row_task_model import WEAK, Trials, Widths, expit
+from cilab.core.errors import TableError
+from cilab.stats.methods import bayes
+from cilab.stats.methods import row_task_model as model
+from cilab.stats.methods.row_task_model import WEAK, Trials, Widths, expit
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ def test_the_slopes_of_the_cells_part_are_its_differences() -> None:
     from pytensor import function, grad
     from pytensor.compile.mode import Mode
 
-    from cilab.stats.bayes_kernel import normaliser
+    from cilab.stats.methods.bayes_kernel import normaliser
 
     rng = np.random.default_rng(3)
     level, ease, runs = rng.normal(0, 3, (2, 4)), rng.normal(0, 3, (2, 5)), rng.integers(0, 4, (2, 4, 5)).astype(float)

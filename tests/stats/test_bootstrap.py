@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cilab.errors import TableError
-from cilab.stats import bootstrap, ratings
+from cilab.core.errors import TableError
+from cilab.stats.methods import bootstrap, ratings
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "score_coverage.json"

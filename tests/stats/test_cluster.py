@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cilab.errors import TableError
-from cilab.stats import cluster as cl
+from cilab.core.errors import TableError
+from cilab.stats.methods import cluster as cl
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "golden"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.compare import compare, differences
-from cilab.stats.scores import leaderboard
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.compare import compare, differences
+from cilab.stats.teamwork.scores import leaderboard
 
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 

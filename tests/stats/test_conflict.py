@@ -8,9 +8,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.conflict import UNTOLD, conflict, dimension_correlations
-from cilab.stats.scores import dimensions
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.conflict import UNTOLD, conflict, dimension_correlations
+from cilab.stats.teamwork.scores import dimensions
 
 
 def run(model, task, version, score, seed=0, **more) -> dict:

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cilab.core.errors import TableError
+from cilab.core.tables import frame
 from cilab.datasets import simulated_mazes
 from cilab.datasets.dataset import Dataset
-from cilab.errors import TableError
-from cilab.stats import cluster as cl
-from cilab.stats.disagreement import DisagreementResult, OddsRatioResult, disagreement, odds_ratios
-from cilab.tables import frame
+from cilab.stats.maze.disagreement import DisagreementResult, OddsRatioResult, disagreement, odds_ratios
+from cilab.stats.methods import cluster as cl
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "golden"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cilab.stats import distributions as d
+from cilab.stats.methods import distributions as d
 
 
 @pytest.mark.parametrize("x", [-38.0, -2.5, 0.0, 0.3, 4.0])

@@ -13,9 +13,13 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.economy import _beaten, capability, effort, loss, pareto, release
-from cilab.stats.scores import leaderboard
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.capability import capability
+from cilab.stats.teamwork.effort import effort
+from cilab.stats.teamwork.loss import loss
+from cilab.stats.teamwork.pareto import _beaten, pareto
+from cilab.stats.teamwork.release import release
+from cilab.stats.teamwork.scores import leaderboard
 
 
 def run(model, task, version, score, seed=0, **more) -> dict:

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 import cilab
-from cilab.errors import TableError
-from cilab.stats.efficiency import efficiency
+from cilab.core.errors import TableError
+from cilab.stats.maze.efficiency import efficiency
 from tests.stats.maze_runs import dataset, pair
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.failures import (
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.failures import (
     NO_RULE,
     RULES,
     FailureRule,
@@ -22,9 +22,9 @@ from cilab.stats.failures import (
     shows,
     sort_failures,
 )
-from cilab.stats.task_runs import shares
+from cilab.stats.teamwork.task_runs import shares
 
-#: The simulator's names of modes (cilab.datasets._release_plan.MODES) and the rules that should find them.
+#: The simulator's names of modes (cilab.datasets.release.plan.MODES) and the rules that should find them.
 TRUE_MODES = {
     "missed": {
         "missed a teammate's feelings",
@@ -297,7 +297,7 @@ def test_pooled_shares_and_their_intervals_are_those_of_a_plain_loop() -> None:
 @given(st.integers(0, 10_000))
 def test_whatever_the_evidence_each_failed_run_has_one_mode_and_the_order_of_rows_is_no_matter(seed) -> None:
     rng = np.random.default_rng(seed)
-    from cilab.tables import DIMENSIONS, EVIDENCE
+    from cilab.core.tables import DIMENSIONS, EVIDENCE
 
     n = 30
     failed = pl.DataFrame(

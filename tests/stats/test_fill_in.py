@@ -8,13 +8,13 @@ import pytest
 from scipy import optimize, stats
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats import bayes
-from cilab.stats import row_task_model as model
-from cilab.stats.fill_in import adjusted_points, fill_in, fillable, hide_and_predict, trials_of
-from cilab.stats.grid import grid
-from cilab.stats.row_task_model import Trials, Widths, expit
-from cilab.stats.scores import leaderboard
+from cilab.core.errors import TableError
+from cilab.stats.methods import bayes
+from cilab.stats.methods import row_task_model as model
+from cilab.stats.methods.row_task_model import Trials, Widths, expit
+from cilab.stats.teamwork.fill_in import adjusted_points, fill_in, fillable, hide_and_predict, trials_of
+from cilab.stats.teamwork.grid import grid
+from cilab.stats.teamwork.scores import leaderboard
 
 
 def runs(passes: np.ndarray, solved: np.ndarray, *, dimensions: int = 2, seeds: int = 3) -> pl.DataFrame:

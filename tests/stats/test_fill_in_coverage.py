@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from cilab import datasets
-from cilab.stats.grid import grid
+from cilab.stats.teamwork.grid import grid
 
 ROOT = Path(__file__).resolve().parents[2]
 

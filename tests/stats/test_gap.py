@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from cilab.errors import TableError
-from cilab.stats import Result, gap
+from cilab.core.errors import TableError
+from cilab.results.result import Result
+from cilab.stats.maze.gap import gap
 
 # Worked by hand: full has mean 0.9 and sd sqrt(0.04 / 3); distributed 0.6 and sqrt(0.02); pair 0 and sqrt(0.08 / 3).
 HAND = {
@@ -331,7 +332,7 @@ def test_missing_columns_empty_data_and_things_that_are_no_table_are_refused() -
 
 
 def test_a_result_without_a_figure_says_so() -> None:
-    from cilab.stats import Provenance
+    from cilab.results.result import Provenance
 
     source = Provenance("s", "h", False, None, "0")
     bare = Result(table=pl.DataFrame({"a": [1]}), n_used=1, n_left_out={}, provenance=source)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 import cilab
-from cilab.datasets.sim_mazes import simulated_mazes
-from cilab.errors import TableError
-from cilab.stats import agreement
-from cilab.stats.grading import GradingResult, grader_agreement
+from cilab.core.errors import TableError
+from cilab.datasets.mazes.data import simulated_mazes
+from cilab.stats.judges import agreement
+from cilab.stats.judges.grading import GradingResult, grader_agreement
 from tests.stats.maze_runs import dataset, frame, pair, rollouts
 
 #: Stored outcomes of ten homogeneous rollouts of two models: five successes, five failures.

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from scipy import stats as scipy_stats
 
+from cilab.core.errors import TableError
+from cilab.core.tables import frame
 from cilab.datasets import simulated_mazes
 from cilab.datasets.dataset import Dataset
-from cilab.errors import TableError
-from cilab.stats.grounding import COMPONENTS, GroundingResult, grounding, grounding_score
-from cilab.tables import frame
+from cilab.stats.maze.grounding import COMPONENTS, GroundingResult, grounding, grounding_score
 
 FEATURES = ("grounded_start_goal", "shared_map", "merged_map")
 MODELS = [("big", "one", "strong"), ("mid", "one", "medium"), ("low", "two", "weak")]

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from cilab.errors import TableError
-from cilab.stats import hypothesis_tests as tests
+from cilab.core.errors import TableError
+from cilab.stats.methods import hypothesis_tests as tests
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "tests.json").read_text())
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
@@ -336,7 +336,7 @@ def test_values_that_only_rounding_tells_apart_are_tied(unit: float) -> None:
 
 @pytest.mark.parametrize("seed", ["a", -1, 1.5, True])
 def test_a_seed_that_is_none_is_refused_wherever_something_is_drawn(seed) -> None:
-    from cilab.stats.coefficients import cohen_kappa
+    from cilab.stats.methods.coefficients import cohen_kappa
 
     for draw in (
         lambda: tests.permutation_test([1, 2], [3, 4], seed=seed),

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.items import items, sources
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.items import items
+from cilab.stats.teamwork.sources import sources
 
 
 def runs(values: np.ndarray, dimensions: list[str] | None = None, solved: np.ndarray | None = None) -> pl.DataFrame:

@@ -13,8 +13,8 @@ from polars.testing import assert_frame_equal
 from scipy.optimize import minimize
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.item_response import (
+from cilab.core.errors import TableError
+from cilab.stats.methods.item_response import (
     SD_DEVIATION,
     SD_DIFFICULTY,
     SD_LEVEL,
@@ -25,7 +25,7 @@ from cilab.stats.item_response import (
     expit,
     fit_item_response,
 )
-from cilab.stats.lite import (
+from cilab.stats.teamwork.lite import (
     Cells,
     choose_exhaustive,
     choose_greedy,

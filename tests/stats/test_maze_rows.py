@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from cilab.errors import TableError
-from cilab.stats import gap
-from cilab.stats.ablation import ablation
-from cilab.stats.pairs import pairs
-from cilab.stats.relay import relay
+from cilab.core.errors import TableError
+from cilab.stats.maze import gap
+from cilab.stats.maze.ablation import ablation
+from cilab.stats.maze.pairs import pairs
+from cilab.stats.maze.relay import relay
 from tests.stats.maze_runs import frame, pair, rollouts
 
 #: One model alone and with itself at (high, high), (high, default), (default, high) and (default, default).

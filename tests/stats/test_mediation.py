@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cilab.errors import TableError
-from cilab.stats import cluster as cl
-from cilab.stats.mediation import MediationResult, _significant, mediate, mediation
+from cilab.core.errors import TableError
+from cilab.stats.maze.mediation import MediationResult, _significant, mediate, mediation
+from cilab.stats.methods import cluster as cl
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "golden"
@@ -486,8 +486,8 @@ def mazes():
 
 
 def test_the_builder_is_the_call_on_the_study_s_own_columns() -> None:
-    from cilab.stats.grounding import CONTROLS as COLUMNS_OF_CONTROLS
-    from cilab.stats.grounding import grounding
+    from cilab.stats.maze.grounding import CONTROLS as COLUMNS_OF_CONTROLS
+    from cilab.stats.maze.grounding import grounding
 
     study = mazes()
     built = mediation(study, annotator="sim:annotator1", resamples=100, seed=2)
@@ -538,8 +538,8 @@ def test_controls_that_do_not_vary_in_a_study_are_in_no_model_and_named() -> Non
 
 
 def test_a_study_without_messages_has_no_tokens_to_control_for_and_says_so() -> None:
+    from cilab.core.tables import empty
     from cilab.datasets.dataset import Dataset
-    from cilab.tables import empty
 
     tables = dict(mazes().tables) | {"messages": empty("messages")}
     result = mediation(Dataset("silent", tables, simulated=True, kind="simulated"), annotator="sim:annotator1")

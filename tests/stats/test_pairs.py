@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
+from cilab.core.errors import TableError
 from cilab.datasets import published_table
-from cilab.errors import TableError
-from cilab.stats.pairs import PairsResult, pairs, pairs_from_means
+from cilab.stats.maze.pairs import PairsResult, pairs, pairs_from_means
 from tests.stats.maze_runs import frame, pair
 
 FAMILIES = {"strong": "one", "weak": "one", "other": "two"}

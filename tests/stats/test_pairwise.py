@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.pairwise import bradley_terry, pairwise
+from cilab.core.errors import TableError
+from cilab.stats.methods.bradley_terry import bradley_terry
+from cilab.stats.teamwork.pairwise import pairwise
 
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "golden"
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bradley_terry.json").read_text())
@@ -218,11 +219,11 @@ def test_on_the_simulated_release_the_rating_moves_few_rows_and_its_intervals_ho
 
 
 def test_replicates_of_unchanged_data_are_the_estimate_itself() -> None:
-    from cilab.stats.pairwise import _newton_together, _win_matrix
+    from cilab.stats.methods.bradley_terry import _win_matrix, newton_together
 
     ij, wins = np.array([[0, 1], [1, 2], [0, 2]]), np.array([[3.0, 1.0], [2.0, 2.0], [4.0, 1.0]])
     beats = _win_matrix(3, ij, wins)
-    got = _newton_together(np.stack([beats, beats]), 0.0)
+    got = newton_together(np.stack([beats, beats]), 0.0)
     want = bradley_terry([("a", "b", 3, 1), ("b", "c", 2, 2), ("a", "c", 4, 1)]).table["log_ability"].to_numpy()
     np.testing.assert_allclose(got, np.tile(want - want.mean(), (2, 1)), atol=1e-8)
 

@@ -13,11 +13,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
-from cilab.stats import row_task_model
-from cilab.stats.fill_in import fill_in
-from cilab.stats.lite import lite
-from cilab.stats.parallel import each
-from cilab.stats.power import power
+from cilab.stats.methods import row_task_model
+from cilab.stats.methods.parallel import each
+from cilab.stats.teamwork.fill_in import fill_in
+from cilab.stats.teamwork.lite import lite
+from cilab.stats.teamwork.power import power
 
 
 def pid_after(x: int) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.people import people
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.people import people
 
 
 def run(model, task, version, score, seed=0) -> dict:

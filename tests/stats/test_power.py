@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cilab.errors import TableError
-from cilab.stats import bootstrap
-from cilab.stats.item_response import ItemResponse, expit
-from cilab.stats.power import _simulated, _World, difference_and_se, power
+from cilab.core.errors import TableError
+from cilab.stats.methods import bootstrap
+from cilab.stats.methods.item_response import ItemResponse, expit
+from cilab.stats.teamwork.power import _simulated, _World, difference_and_se, power
 
 
 def runs(n_rows: int, n_tasks: int, n_seeds: int, cell_sd: float = 0.0, seed: int = 0) -> pl.DataFrame:

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 import cilab
-from cilab.errors import TableError
-from cilab.stats.relay import RelayResult, relay
+from cilab.core.errors import TableError
+from cilab.stats.maze.relay import RelayResult, relay
 from tests.stats.maze_runs import frame, pair, rollouts
 
 

@@ -7,7 +7,7 @@ import datetime
 import polars as pl
 import pytest
 
-from cilab.stats.result import heading, html_table, number, readable
+from cilab.results.result import heading, html_table, number, readable
 
 
 @pytest.mark.parametrize(

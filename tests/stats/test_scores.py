@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from cilab import datasets
+from cilab.core.errors import TableError
 from cilab.datasets.dataset import Dataset
-from cilab.errors import TableError
-from cilab.stats.grid import grid
-from cilab.stats.scores import dimensions, group_means, leaderboard, shared_ranks
+from cilab.stats.teamwork.grid import grid
+from cilab.stats.teamwork.scores import dimensions, group_means, leaderboard, shared_ranks
 
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 COLUMNS = [

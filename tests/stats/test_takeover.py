@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.takeover import takeover
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.takeover import takeover
 
 
 def run(model, task, version, score, seed=0, arm=None, evidence=(), family="coding") -> dict:

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.validity import spearman_brown, validity
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.validity import spearman_brown, validity
 
 
 def runs(
@@ -87,7 +87,7 @@ def test_split_half_reliability_is_that_of_the_classical_formula() -> None:
 
 
 def test_halvings_take_half_of_every_dimension() -> None:
-    from cilab.stats.validity import _halves
+    from cilab.stats.teamwork.validity import _halves
 
     first = _halves(7, 500, np.random.default_rng(0))
     assert set(first.sum(axis=1)) == {3.0} and abs(first.mean(axis=0) - 3 / 7).max() < 0.12

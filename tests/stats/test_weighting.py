@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from cilab import datasets
-from cilab.errors import TableError
-from cilab.stats.grid import grid
-from cilab.stats.scores import leaderboard
-from cilab.stats.weighting import _Means, weighting
+from cilab.core.errors import TableError
+from cilab.stats.teamwork.grid import grid
+from cilab.stats.teamwork.scores import leaderboard
+from cilab.stats.teamwork.weighting import _Means, weighting
 
 
 def runs(scores: np.ndarray, solved: np.ndarray) -> pl.DataFrame:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cilab.stats.failures import RULES
-from cilab.tables import DIMENSIONS
-from cilab.taskcheck import check_tasks, list_tasks
+from cilab.core.tables import DIMENSIONS
+from cilab.running.prove import check_tasks, list_tasks
+from cilab.stats.teamwork.failures import RULES
 from cilab.teamwork import bank, sandbox
 from cilab.teamwork.task import FAMILIES, STAGES, dimension_modes
 

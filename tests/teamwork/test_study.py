@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 import cilab
-from cilab import cli
 from cilab.collect.model import Completion, Usage
-from cilab.errors import CilabError
-from cilab.relabelling import relabel
-from cilab.run import forecast_study, load_study, run_study
+from cilab.core.errors import CilabError
+from cilab.running.play import forecast_study, load_study, run_study
+from cilab.running.relabel import relabel
+from cilab.shell import app as cli
 from tests.teamwork.small import TASK, changed, write
 
 JUDGES = {"referee": "sim/team-judge-a", "second": "sim/team-judge-b", "third": "sim/team-judge-c"}
@@ -151,7 +151,7 @@ def test_a_judge_none_of_whose_answers_is_a_label_is_no_success(home, data, monk
         async def complete(self, messages, *, tools=None, sampling):
             return Completion("Nothing to say.", usage=Usage(1, 1), cost_usd=0.0)
 
-    monkeypatch.setattr("cilab.regrading.resolver", lambda file, benchmarks: lambda name: Mute())
+    monkeypatch.setattr("cilab.running.again.resolver", lambda file, benchmarks: lambda name: Mute())
     for _ in range(2):
         assert cli.app(["relabel", str(data), "--with", "fake/mute", "--sample", "1"], standalone_mode=False) == 1
         labels = cilab.open(data).labels.filter(pl.col("rater") == "fake/mute").collect()
@@ -174,7 +174,7 @@ def test_a_sample_takes_so_many_runs_of_each_row(home, data):
 
 
 def test_people_choose_from_the_labels_that_the_judges_had(data):
-    from cilab.relabelling import label_choices
+    from cilab.running.relabel import label_choices
     from cilab.teamwork.task import dimension_labels
 
     study = cilab.open(data)

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from cilab.taskcheck import check_tasks, write_template
+from cilab.running.prove import check_tasks, write_template
 
 
 @pytest.fixture

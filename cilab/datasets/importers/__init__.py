@@ -1,7 +1,7 @@
 """Importers of other people's runs: each says what it dropped, doubled or repaired.
 
 `import_any` is the one door for the shell; the functions themselves are `cilab.datasets.import_table` and so on. May
-import `cilab.store`, `cilab.tables`, `cilab.errors` and `cilab.datasets.dataset`.
+import `cilab.store`, `cilab.core.tables`, `cilab.core.errors` and `cilab.datasets.dataset`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def import_any(kind: str, path: str | os.PathLike[str], out: str | os.PathLike[s
     StoreError
         `out` already holds a study (or, for answers, holds none).
     """
+    from cilab.core.errors import StoreError, nearest
     from cilab.datasets.importers.report import ImportFailed
-    from cilab.errors import StoreError, nearest
 
     if kind not in KINDS:
         raise ImportFailed(f"no importer named {kind}; there are {', '.join(KINDS)}.{nearest(kind, KINDS)}")
@@ -50,18 +50,17 @@ def import_any(kind: str, path: str | os.PathLike[str], out: str | os.PathLike[s
 
 
 def _importer(kind: str) -> Any:
-    from importlib import import_module
+    from cilab import datasets
 
-    module = "people" if kind in ("labels", "reviews") else kind
-    return getattr(import_module(f"cilab.datasets.importers.{module}"), f"import_{kind}")
+    return getattr(datasets, f"import_{kind}")
 
 
 def _call(importer: Any, path: str | os.PathLike[str], options: dict[str, Any]) -> Imported:
     """The importer's answer; an option that it does not have is the user's slip."""
     from inspect import signature
 
+    from cilab.core.errors import nearest
     from cilab.datasets.importers.report import ImportFailed
-    from cilab.errors import nearest
 
     parameters = signature(importer).parameters
     free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())

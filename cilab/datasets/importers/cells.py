@@ -1,6 +1,6 @@
 """One column of a source into one column of our tables: types, repairs, and the values that cannot stand.
 
-May import `cilab.tables`, this folder's `mapping`, `reading` and `report`. Pure functions over polars Series.
+May import `cilab.core`, this folder's `mapping`, `reading` and `report`. Pure functions over polars Series.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.tables import Column as OurColumn
 from cilab.datasets.importers.mapping import Column
-from cilab.tables import Column as OurColumn
 
 #: Texts that mean "missing" where an id belongs.
 MISSING_IDS = ("", "None", "none", "nan", "NaN", "null", "NULL")

@@ -1,6 +1,6 @@
 """Guesses: which column is meant, whether a file has a header, whether it is a matrix.
 
-May import `cilab.tables` and this folder's `report`. A guess by name is said in the report; every other guess stands in
+May import `cilab.core` and this folder's `report`. A guess by name is said in the report; every other guess stands in
 the error that refuses the file.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
+from cilab.core.tables import TABLES
 from cilab.datasets.importers.report import short
-from cilab.tables import TABLES
 
 #: Our column -> names that others give it, the likeliest first.
 SYNONYMS: dict[str, tuple[str, ...]] = {

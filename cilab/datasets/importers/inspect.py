@@ -1,6 +1,6 @@
 """Inspect AI logs (`.eval`, `.json`) into our tables, and our runs into `.eval` logs that its viewer opens.
 
-May import `cilab.tables`, `cilab.errors` and this folder's parts; `inspect_ai` (the extra `inspect`) inside functions
+May import `cilab.core` and this folder's parts; `inspect_ai` (the extra `inspect`) inside functions
 only. Reads and writes logs through that package alone, so that a new version of the format is its business.
 
 How they correspond
@@ -21,11 +21,11 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.tables import RUNS, TEAM_VERSIONS, frame
 from cilab.datasets.importers.cells import text_hash
 from cilab.datasets.importers.coverage import coverage_notes
 from cilab.datasets.importers.reading import clean
 from cilab.datasets.importers.report import EXTRA_SCHEMA, Imported, ImportFailed, Tally, read_extra
-from cilab.tables import RUNS, TEAM_VERSIONS, frame
 
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 #: Where our own values stand in the metadata of samples and messages that we export.

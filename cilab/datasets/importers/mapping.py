@@ -1,13 +1,13 @@
 """What a mapping file may say: which column of a source becomes which column of our tables.
 
-May import `cilab.tables`, `cilab.errors` and this folder's `report`. Reads mapping files (YAML), no data.
+May import `cilab.core` and this folder's `report`. Reads mapping files (YAML), no data.
 
 A mapping file (the shipped ones stand in `mappings/`, to be used by name or copied):
 
     name: my_runs                     # name of the data set
     about: One sentence a reader needs. It becomes a note of the data set.
     tables:
-      - into: runs                    # a table of cilab.tables
+      - into: runs                    # a table of cilab.core.tables
         file: runs.parquet            # or a list of names, the first that is there; for a folder as PATH
         query: SELECT * FROM source   # optional DuckDB SELECT; `source` is the file, `source_NAME` a file of `also`
         wide: {headers: task_id, cells: score}   # optional: a matrix; the other columns become rows
@@ -31,10 +31,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from cilab import tables as our
+from cilab.core import tables as our
+from cilab.core.errors import nearest
+from cilab.core.inputs import checked
 from cilab.datasets.importers.report import ImportFailed
-from cilab.errors import nearest
-from cilab.inputs import checked
 
 MAPPINGS = Path(__file__).parent / "mappings"
 

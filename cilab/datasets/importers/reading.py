@@ -1,6 +1,6 @@
 """Files of rows into data frames: CSV, TSV, JSON, JSONL and Parquet, plain or gzipped.
 
-May import `cilab.errors` and this folder's `report`. Every cell of a text format is read as text, so that no id loses
+May import `cilab.core` and this folder's `report`. Every cell of a text format is read as text, so that no id loses
 a leading zero and no long number its last digits; the mapping says what a column is. Repairs what cannot stand in a
 table (NUL, lone surrogates, bytes that are no UTF-8) and counts it.
 """

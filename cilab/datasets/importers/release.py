@@ -1,6 +1,6 @@
 """The benchmark's own result files: transcripts by dimension, task, model and version, and `final_results.json`.
 
-May import `cilab.tables`, `cilab.errors` and this folder's parts. Tolerant about what the description of the layout
+May import `cilab.core` and this folder's parts. Tolerant about what the description of the layout
 does not say: what a file says of itself counts before what its place says, the folders above the dimension (a pilot, a
 study and its arm) are the arm, and everything that our tables have no column for is kept as extra.
 
@@ -21,11 +21,11 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.tables import DIMENSIONS, EVIDENCE, TEAM_VERSIONS, frame
 from cilab.datasets.importers.cells import text_hash
 from cilab.datasets.importers.coverage import coverage_notes
 from cilab.datasets.importers.reading import clean
 from cilab.datasets.importers.report import Imported, ImportFailed, Tally, short
-from cilab.tables import DIMENSIONS, EVIDENCE, TEAM_VERSIONS, frame
 
 BENCHMARK = "teamwork"
 RULE_VERSION = "release"

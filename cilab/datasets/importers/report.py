@@ -1,6 +1,6 @@
 """What an import did: counts of what was read, placed, dropped, doubled and repaired, each with its reason.
 
-May import `cilab.store`, `cilab.errors`, `cilab.tables` and `cilab.datasets.dataset`. Decides nothing: the importers
+May import `cilab.store`, `cilab.core` and `cilab.datasets.dataset`. Decides nothing: the importers
 tell it what they found.
 """
 
@@ -18,8 +18,8 @@ import polars as pl
 from pydantic_core import to_json
 
 from cilab import store
+from cilab.core.errors import CilabError
 from cilab.datasets.dataset import Dataset
-from cilab.errors import CilabError
 
 #: dropped: not in the tables; doubled: a repeat of a row that is in them; repaired: in them, with a changed value.
 FindingKind = Literal["dropped", "doubled", "repaired"]

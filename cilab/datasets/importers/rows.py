@@ -1,6 +1,6 @@
 """The rows of one file on their way into one of our tables: made, checked, filled in, and what is left of them kept.
 
-May import `cilab.tables`, `cilab.errors` and this folder's parts. Every source row is placed, dropped or doubled; what
+May import `cilab.core` and this folder's parts. Every source row is placed, dropped or doubled; what
 the table has no column for is kept as extra. The rules are said in `table.py`.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 import polars as pl
 from pydantic_core import to_json
 
+from cilab.core.errors import nearest
+from cilab.core.tables import TABLES
 from cilab.datasets.importers import cells as make
 from cilab.datasets.importers import mapping as mappings
 from cilab.datasets.importers.guess import header_guess
 from cilab.datasets.importers.mapping import Section
 from cilab.datasets.importers.reading import read_rows
 from cilab.datasets.importers.report import EXAMPLES, EXTRA_SCHEMA, FindingKind, ImportFailed, Tally, short
-from cilab.errors import nearest
-from cilab.tables import TABLES
 
 #: What makes a row of a table: two rows with the same values here are one row.
 KEYS: dict[str, tuple[str, ...]] = {

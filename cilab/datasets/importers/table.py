@@ -1,6 +1,6 @@
 """Any table of runs, messages, labels or annotations, through a mapping of columns.
 
-May import `cilab.tables`, `cilab.errors` and this folder's parts. Invents no value: what it fills in (a repeat's
+May import `cilab.core` and this folder's parts. Invents no value: what it fills in (a repeat's
 number, a run id, a status) follows from the rows and is said in the report.
 
 Rules that hold for every table
@@ -21,6 +21,8 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.errors import nearest
+from cilab.core.tables import TABLES
 from cilab.datasets.importers import mapping as mappings
 from cilab.datasets.importers.coverage import coverage_notes, orphan_notes
 from cilab.datasets.importers.guess import columns_by_name, header_guess, matrix_guess
@@ -28,8 +30,6 @@ from cilab.datasets.importers.mapping import MappingFile, Section
 from cilab.datasets.importers.reading import read_rows
 from cilab.datasets.importers.report import EXAMPLES, Imported, ImportFailed, Tally, short
 from cilab.datasets.importers.rows import KEYS, Rows
-from cilab.errors import nearest
-from cilab.tables import TABLES
 
 
 def import_table(
@@ -53,7 +53,7 @@ def import_table(
     mapping : a YAML file, the name of a shipped mapping (`metr_runs`), or the same as a dict
         (`cilab.datasets.importers.mapping` says what it may hold). Without one, the columns of `into` are found by
         their names, and the report says which were taken.
-    into : table that `columns` speak of (see `cilab.tables.TABLES`).
+    into : table that `columns` speak of (see `cilab.core.tables.TABLES`).
     name : name of the data set and, where nothing else says it, of the benchmark; default the mapping's or the file's.
     header : column names of a CSV file that has none.
     wide : for a matrix, our column that its column headings are (`task_id` or `model`); its cells are scores.

@@ -1,7 +1,7 @@
 """The sandbox of the teamwork benchmark: files in memory for a model to work on, and a held process to run them in.
 
 `Workspace` has the tools that list, read, search and edit; `run_tests`, `run_python` and `evaluate` execute code under
-bubblewrap. May import `cilab.errors` only. See `execute` for what of a result can be trusted, `box` for what holds
+bubblewrap. May import `cilab.core` only. See `execute` for what of a result can be trusted, `box` for what holds
 what.
 """
 

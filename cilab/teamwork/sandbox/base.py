@@ -1,6 +1,6 @@
 """What the parts of the sandbox share: its error, its limits, and the two ways to hold a process.
 
-Imports `cilab.errors` only. Starts nothing.
+Imports `cilab.core.errors` only. Starts nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from cilab.errors import CilabError
+from cilab.core.errors import CilabError
 
 #: `bwrap`: bubblewrap holds the process. `none`: only rlimits and an empty environment do, on the user's word.
 Isolation = Literal["bwrap", "none"]

@@ -1,6 +1,6 @@
 """The files of a run, in memory, and the tools with which a model reads and changes them.
 
-May import `cilab.errors` and this folder. Never touches the host's disk, so that no path, link or archive
+May import `cilab.core` and this folder. Never touches the host's disk, so that no path, link or archive
 can lead out of it. A tool never raises for what a model does wrong: it answers `error: ...` in one line.
 """
 
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from cilab.errors import nearest
+from cilab.core.errors import nearest
 
 from .base import ROOT, Limits, SandboxError, shorten
 

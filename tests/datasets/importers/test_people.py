@@ -7,11 +7,11 @@ import json
 import polars as pl
 import pytest
 
+from cilab.core.errors import StoreError
 from cilab.datasets.importers import import_any
-from cilab.datasets.importers.people import import_labels, import_reviews
 from cilab.datasets.importers.release import import_release
 from cilab.datasets.importers.report import ImportFailed
-from cilab.errors import StoreError
+from cilab.humans.answers import import_labels, import_reviews
 from cilab.store import open_study
 
 

@@ -1,0 +1,1 @@
+"""The simulated maze study in the shape of the Collaboration Gap paper. See `cilab.datasets`."""

@@ -1,0 +1,1 @@
+"""Figures of judges and graders, a module each. See `cilab.plots`."""

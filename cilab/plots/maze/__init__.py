@@ -1,0 +1,1 @@
+"""Figures of maze runs, a module each. See `cilab.plots`."""

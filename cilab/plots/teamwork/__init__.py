@@ -1,0 +1,1 @@
+"""Figures of teamwork runs, a module each. See `cilab.plots`."""

@@ -1,0 +1,1 @@
+"""Statistics of maze runs. May import `cilab.stats.methods`, `cilab.results`, `cilab.core` and open parts."""

@@ -1,0 +1,292 @@
+"""Ablations over the mazes (size, wall density), and distilled models against base models.
+
+May import `cilab.core` and `cilab.stats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import polars as pl
+
+from cilab.core.errors import TableError, nearest
+from cilab.results.result import Result
+from cilab.stats.maze import rows as maze_rows
+from cilab.stats.maze.gap import SETTING_NAMES, SETTINGS, GapResult, gap
+from cilab.stats.maze.rows import PAPER_MAZES, MazeOutcome, with_ends, with_half
+from cilab.stats.methods.hypothesis_tests import two_sample_t
+from cilab.stats.methods.means import difference, mean_interval, z_of
+
+Factor = Literal["maze_size", "wall_density"]
+FACTORS = {"maze_size": "cells along a side", "wall_density": "wall density"}
+
+_MEANS = dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64)
+_DROP = dict.fromkeys(("drop", "drop_lo", "drop_hi"), pl.Float64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AblationResult(Result):
+    """Mean outcome by agent, setting and level of the mazes.
+
+    Attributes
+    ----------
+    table : one row per agent, setting (`solo_full`, `solo_distributed`, `pair` of copies) and level: `agent, setting,
+        level, n, n_left_out, mean, se, lo, hi`; `drop` from the base level with its interval (base - level), and
+        `drop_reported`: True where the intervals of the two means separate downwards.
+    factor : what varies: `maze_size` or `wall_density`.
+    base : the level that the others are compared with.
+    """
+
+    factor: str
+    base: float
+
+    figure: ClassVar[str | None] = "ablation"
+    title: ClassVar[str] = "Maze ablation"
+
+    def display(self) -> pl.DataFrame:
+        """One line per agent and setting, one column per level; * where the drop from the base is reported."""
+        levels = sorted(self.table["level"].unique())
+        lines = []
+        for (agent, setting), part in self.table.partition_by(
+            "agent", "setting", as_dict=True, maintain_order=True
+        ).items():
+            cells = {
+                r["level"]: with_half(r) + (" *" if r["drop_reported"] else "") for r in part.iter_rows(named=True)
+            }
+            lines.append(
+                {"Agent": agent, "Setting": SETTING_NAMES[setting]} | {f"{v:g}": cells.get(v, "–") for v in levels}
+            )
+        return pl.DataFrame(lines)
+
+
+def ablation(
+    data: Any,
+    factor: Factor = "maze_size",
+    *,
+    outcome: MazeOutcome = "weighted_outcome",
+    maze_size: int | None = None,
+    wall_density: float | None = None,
+    arm: str | None = None,
+    models: Sequence[str] | None = None,
+    ci_level: float = 0.95,
+) -> AblationResult:
+    """Mean outcome against maze size or wall density, solo and in pairs of copies.
+
+    Parameters
+    ----------
+    data : an opened study, a data set, or a runs table.
+    factor : `maze_size` (figure C.1) or `wall_density` (figure C.2).
+    maze_size, wall_density : the other one is held fixed at the value given here, or at the most frequent one. The
+        factor's own value is the base level that the others are compared with; default the paper's (6, 0.30) where
+        it is among the levels, else the easiest.
+    outcome, arm, models, ci_level : as in `cilab.stats.maze.pairs.pairs`.
+
+    Raises
+    ------
+    TableError
+        The factor is not known, has a single level or does not hold the base asked for.
+
+    References
+    ----------
+    Collaboration-gap paper, appendix C.
+    """
+    if factor not in FACTORS:
+        raise TableError(f"factor is {factor!r}, not one of {', '.join(FACTORS)}.{nearest(str(factor), [*FACTORS])}")
+    z = z_of(ci_level)
+    given = {"maze_size": maze_size, "wall_density": wall_density}
+    base = given.pop(factor)
+    found = maze_rows.read_maze_rows(
+        data,
+        outcome=outcome,
+        versions=SETTINGS,
+        what="solo or same-model pair rollout of a maze",
+        fixed={**given, "arm": arm},
+        models=models,
+    )
+    rows = found.rows.filter((pl.col("version") != "pair") | (pl.col("first") == pl.col("second")))
+    unknown = rows.filter(pl.col(factor).is_null())
+    rows = rows.filter(pl.col(factor).is_not_null())
+    other = found.used.height - rows.filter(pl.col("reason").is_null()).height
+    base = _base(factor, base, sorted(rows[factor].unique().to_list()))
+    left_out = dict(found.left_out)
+    without = unknown.filter(pl.col("reason").is_null()).height
+    left_out |= {f"without a {factor}": without} if without else {}
+    left_out |= {"pairs of two different models": other - without} if other - without else {}
+    return AblationResult(
+        table=_levels(rows, factor, base, z),
+        factor=factor,
+        base=base,
+        n_used=rows.filter(pl.col("reason").is_null()).height,
+        n_left_out=left_out,
+        provenance=found.provenance,
+        parameters={"factor": factor, "base": base, "outcome": outcome, **found.kept, "ci_level": ci_level},
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) by "
+        f"{FACTORS[factor]}. * the interval lies below that at {base:g}.",
+    )
+
+
+def _base(factor: str, asked: float | None, levels: list[float]) -> float:
+    if len(levels) < 2:
+        there = ", ".join(f"{v:g}" for v in levels) or "no value"
+        raise TableError(f"runs: {factor} has {there} only; an ablation needs two levels or more")
+    if asked is None:
+        return PAPER_MAZES[factor] if PAPER_MAZES[factor] in levels else levels[0]
+    if asked not in levels:
+        raise TableError(f"no rollouts with {factor} {asked:g}; these runs hold {', '.join(f'{v:g}' for v in levels)}")
+    return asked
+
+
+def _levels(rows: pl.DataFrame, factor: str, base: float, z: float) -> pl.DataFrame:
+    cells: dict[tuple[str, str], dict[float, dict[str, Any]]] = {}
+    for (agent, setting, level), part in sorted(
+        rows.partition_by("first", "version", factor, as_dict=True).items(),
+        key=lambda item: (item[0][0], SETTINGS.index(item[0][1]), item[0][2]),
+    ):
+        scored = part.filter(pl.col("reason").is_null())["value"].to_list()
+        numbers = mean_interval(scored, z) | {"n_left_out": part.height - len(scored)}
+        cells.setdefault((agent, setting), {})[level] = numbers
+    out = []
+    for (agent, setting), levels in cells.items():
+        for level, numbers in levels.items():
+            before = levels.get(base) if level != base else None
+            drop = difference(before, numbers, z)
+            separate = None if drop["lo"] is None else before["lo"] > numbers["hi"]
+            head = {"agent": agent, "setting": setting, "level": float(level)}
+            drops = {"drop": drop["diff"], "drop_lo": drop["lo"], "drop_hi": drop["hi"], "drop_reported": separate}
+            out.append(head | numbers | drops)
+    schema = {"agent": pl.String, "setting": pl.String, "level": pl.Float64, "n": pl.Int64, "n_left_out": pl.Int64}
+    return pl.DataFrame(out, schema={**schema, **_MEANS, **_DROP, "drop_reported": pl.Boolean})
+
+
+# -- distilled against base -------------------------------------------------------------------------------
+
+#: Pairs that the text of section 4.1 names: distilled -> base.
+PAPER_BASES = {"gpt-5-nano": "gpt-5", "gemini-2.5-flash-lite": "gemini-2.5-pro"}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DistilledResult(Result):
+    """Collaboration gaps of distilled models beside those of base models.
+
+    Attributes
+    ----------
+    table : one row per model: `row, model, distilled, gap, gap_lo, gap_hi, gap_reported, degradation`.
+    groups : mean gap of `distilled` and of `base` models with interval over models, and the row `difference` (Welch's
+        t).
+    pairs : one row per distilled model with a known base: both gaps and their difference with its interval.
+    gaps : the `cilab.stats.maze.gap.GapResult` that all of this is from.
+    """
+
+    groups: pl.DataFrame
+    pairs: pl.DataFrame
+    gaps: GapResult
+
+    figure: ClassVar[str | None] = "distilled"
+    title: ClassVar[str] = "Distilled against base models"
+
+    def display(self) -> pl.DataFrame:
+        """The groups, then the pairs."""
+        lines = [
+            {"Models": r["group"], "n": str(r["n_models"]), "Gap": with_ends(r["gap"], r["lo"], r["hi"])}
+            | {"p": "" if r["p"] is None else f"{r['p']:.3f}", "Note": r["reason"] or ""}
+            for r in self.groups.iter_rows(named=True)
+        ]
+        lines += [
+            {"Models": f"{r['distilled']} − {r['base']}", "n": "2", "Gap": with_ends(r["diff"], r["lo"], r["hi"])}
+            | {"p": "", "Note": ""}
+            for r in self.pairs.iter_rows(named=True)
+        ]
+        return pl.DataFrame(lines)
+
+
+def distilled(
+    data: Any,
+    *,
+    bases: Mapping[str, str] | None = None,
+    flags: Mapping[str, bool] | None = None,
+    **settings: Any,
+) -> DistilledResult:
+    """Whether distilled models lose more by collaborating than base models.
+
+    Parameters
+    ----------
+    data : as in `cilab.stats.maze.gap.gap`.
+    bases : mapping distilled model -> base model; default the two pairs that the paper's text names.
+    flags : mapping model -> whether it is distilled; the models table fills what it leaves out.
+    settings : those of `cilab.stats.maze.gap.gap`.
+
+    Returns
+    -------
+    DistilledResult
+        Models whose origin is unknown are left out of the groups and counted there.
+
+    References
+    ----------
+    Collaboration-gap paper, section 4.1 and table 1.
+    """
+    gaps = gap(data, **settings)
+    known = maze_rows.families(data, gaps.gaps["model"].unique().to_list(), flags, "distilled")
+    table = gaps.gaps.select(
+        "row",
+        "model",
+        pl.col("model").replace_strict(known, return_dtype=pl.Boolean).alias("distilled"),
+        "gap",
+        "gap_se",
+        "gap_lo",
+        "gap_hi",
+        "gap_reported",
+        "degradation",
+    )
+    level = gaps.parameters["ci_level"]
+    return DistilledResult(
+        table=table.drop("gap_se"),
+        groups=_groups(table, level),
+        pairs=_base_pairs(table, PAPER_BASES if bases is None else bases, z_of(level)),
+        gaps=gaps,
+        n_used=gaps.n_used,
+        n_left_out=gaps.n_left_out,
+        provenance=gaps.provenance,
+        parameters=gaps.parameters,
+        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * level:g}% intervals: means "
+        "over models, Welch's t for their difference; single pairs from the rollouts' standard errors.",
+    )
+
+
+def _groups(table: pl.DataFrame, ci_level: float) -> pl.DataFrame:
+    z = z_of(ci_level)
+    there = table.filter(pl.col("gap").is_not_null())
+    values = {
+        name: there.filter(pl.col("distilled") == flag)["gap"].to_list()
+        for name, flag in (("distilled", True), ("base", False))
+    }
+    rows = []
+    for name, gaps in values.items():
+        m = mean_interval(gaps, z)
+        reason = None if m["lo"] is not None else "fewer than two models"
+        numbers = {"gap": m["mean"], "lo": m["lo"], "hi": m["hi"]}
+        rows.append({"group": name, "n_models": m["n"], **numbers, "reason": reason})
+    test = two_sample_t(values["distilled"], values["base"], ci_level=ci_level)
+    rows.append(
+        {"group": "difference", "n_models": test.n, "gap": test.estimate, "lo": test.lo, "hi": test.hi, "p": test.p}
+        | {"reason": test.reason}
+    )
+    if unknown := there["distilled"].null_count():
+        rows.append({"group": "origin unknown", "n_models": unknown, "reason": "left out: give flags={model: True}"})
+    numbers = dict.fromkeys(("gap", "lo", "hi", "p"), pl.Float64)
+    return pl.DataFrame(rows, schema={"group": pl.String, "n_models": pl.Int64, **numbers, "reason": pl.String})
+
+
+def _base_pairs(table: pl.DataFrame, bases: Mapping[str, str], z: float) -> pl.DataFrame:
+    rows = {r["row"]: r for r in table.iter_rows(named=True)}
+    out = []
+    for small, large in sorted(bases.items()):
+        if small in rows and large in rows:
+            one, two = ({"mean": rows[m]["gap"], "se": rows[m]["gap_se"]} for m in (small, large))
+            head = {"distilled": small, "base": large, "distilled_gap": one["mean"], "base_gap": two["mean"]}
+            out.append(head | difference(one, two, z))
+    names = {"distilled": pl.String, "base": pl.String}
+    return pl.DataFrame(
+        out, schema=names | dict.fromkeys(("distilled_gap", "base_gap", "diff", "lo", "hi"), pl.Float64)
+    )

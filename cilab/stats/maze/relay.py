@@ -1,0 +1,333 @@
+"""Relay inference: what K turns of a strong agent are worth at the start of a dialogue, or after it.
+
+May import `cilab.core` and `cilab.stats`. Compares relays with both homogeneous pairs in the same mazes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from cilab.core.errors import TableError
+from cilab.results.result import Result
+from cilab.stats.maze import rows as maze_rows
+from cilab.stats.maze.rows import MazeOutcome, paired_by_maze, with_ends, with_half
+from cilab.stats.methods.bootstrap import check_resamples
+from cilab.stats.methods.means import mean_interval, z_of
+from cilab.stats.methods.ratings import MOST_UNDEFINED, check_seed
+
+KINDS = {"primer": "strong primer", "recovery": "strong recovery"}
+
+_POINTS = {
+    "strong": pl.String,
+    "weak": pl.String,
+    "kind": pl.String,
+    "k": pl.Int64,
+    "n": pl.Int64,
+    "n_left_out": pl.Int64,
+    "n_ended_before_swap": pl.Int64,
+    **dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64),
+    "n_mazes": pl.Int64,
+    **dict.fromkeys(("over_weak", "over_weak_lo", "over_weak_hi", "over_weak_p"), pl.Float64),
+    **dict.fromkeys(("closed", "closed_lo", "closed_hi"), pl.Float64),
+    "reason": pl.String,
+}
+_REFERENCES = {
+    "strong": pl.String,
+    "weak": pl.String,
+    "reference": pl.String,
+    "n": pl.Int64,
+    **dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64),
+}
+_CONTRASTS = {
+    "strong": pl.String,
+    "weak": pl.String,
+    "what": pl.String,
+    "k": pl.Int64,
+    "n_mazes": pl.Int64,
+    **dict.fromkeys(("diff", "lo", "hi", "p"), pl.Float64),
+    "reason": pl.String,
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RelayResult(Result):
+    """Outcome against K.
+
+    Attributes
+    ----------
+    table : one row per strong agent, weak agent, kind and K: `n`, `n_left_out`, `n_ended_before_swap` (of the scored:
+        the first turns ended the dialogue, so nobody was swapped in; they count), `mean, se, lo, hi`; paired by maze
+        `n_mazes` and `over_weak` (relay - two copies of the weak agent) with interval and p (paired t); `closed`, the
+        share of the gap between the two homogeneous pairs that the relay closes, with its percentile interval over
+        mazes; `reason` where one of these is undefined.
+    references : mean and band of both homogeneous pairs.
+    contrasts : paired by maze, `primer - recovery` at each K, and the change per turn of K (`slope of primer`,
+        `slope of recovery`: the least-squares slope within each maze, its mean over mazes).
+    statements : what the numbers say, in sentences.
+    """
+
+    references: pl.DataFrame
+    contrasts: pl.DataFrame
+    statements: tuple[str, ...]
+
+    figure: ClassVar[str | None] = "relay"
+    title: ClassVar[str] = "Relay inference"
+
+    def display(self) -> pl.DataFrame:
+        """One line per relay point, the homogeneous pairs above them."""
+        lines = [
+            {"Strong": r["strong"], "Weak": r["weak"], "Relay": r["reference"], "K": "", "Mean": with_half(r)}
+            | {"n": str(r["n"]), "Over two weak": "", "Gap closed": ""}
+            for r in self.references.iter_rows(named=True)
+        ]
+        for r in self.table.iter_rows(named=True):
+            over = with_ends(r["over_weak"], r["over_weak_lo"], r["over_weak_hi"])
+            closed = with_ends(r["closed"], r["closed_lo"], r["closed_hi"])
+            lines.append(
+                {"Strong": r["strong"], "Weak": r["weak"], "Relay": KINDS[r["kind"]], "K": str(r["k"])}
+                | {"Mean": with_half(r), "n": str(r["n"]), "Over two weak": over, "Gap closed": closed}
+            )
+        return pl.DataFrame(lines).sort("Strong", "Weak", maintain_order=True)
+
+    def notes(self) -> list[str]:
+        """What the numbers say, then what was used and left out."""
+        return [*self.statements, *super().notes()]
+
+
+def relay(
+    data: Any,
+    *,
+    outcome: MazeOutcome = "weighted_outcome",
+    maze_size: int | None = None,
+    wall_density: float | None = None,
+    arm: str | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    ci_level: float = 0.95,
+) -> RelayResult:
+    """Outcome against K for strong primer and strong recovery, with both homogeneous pairs as references.
+
+    The share of the gap that is closed is (relay - weak pair) / (strong pair - weak pair) over the mazes that all
+    three have; its interval is that of percentiles over mazes drawn with replacement, the same draw for all three.
+
+    Parameters
+    ----------
+    data : an opened study, a data set, or a runs table with `version, model` (the strong agent of a relay),
+        `partner_model` (the weak one), `status, relay_k, relay_kind` and the outcome; `task_id` for pairing by maze.
+    outcome, maze_size, wall_density, arm, ci_level : as in `cilab.stats.maze.pairs.pairs`.
+    resamples, seed : of the interval of the share closed.
+
+    Returns
+    -------
+    RelayResult
+
+    Raises
+    ------
+    TableError
+        No scored relay, or a relay without K or kind.
+
+    References
+    ----------
+    Collaboration-gap paper, sections 3 and 4.3, figure 4.6.
+    """
+    z = z_of(ci_level)
+    check_resamples(resamples)
+    check_seed(seed)
+    found = maze_rows.read_maze_rows(
+        data,
+        outcome=outcome,
+        versions=("pair", "relay"),
+        what="rollout of a pair or a relay in a maze",
+        fixed={"maze_size": maze_size, "wall_density": wall_density, "arm": arm},
+        optional=("relay_k", "relay_kind", "rounds"),
+    )
+    relays = found.rows.filter(pl.col("version") == "relay")
+    _check_relays(relays)
+    asked = _Asked(z, ci_level, resamples, seed)
+    points, references, contrasts = [], [], []
+    teams = sorted(relays.partition_by("first", "second", as_dict=True).items())
+    for (strong, weak), part in teams:
+        own = {name: _pair_of(found.rows, name) for name in (strong, weak)}
+        references += _references(strong, weak, own, z)
+        new_points, mazes = _points(strong, weak, part, own, asked)
+        points += new_points
+        contrasts += [{"strong": strong, "weak": weak} | row for row in _contrasts(mazes, ci_level)]
+    other = found.used.filter(_no_reference({name for team, _ in teams for name in team})).height
+    left_out = dict(found.left_out) | ({"pairs that are no reference of a relay": other} if other else {})
+    table = pl.DataFrame(points, schema=_POINTS)
+    contrast_table = pl.DataFrame(contrasts, schema=_CONTRASTS)
+    return RelayResult(
+        table=table,
+        references=pl.DataFrame(references, schema=_REFERENCES),
+        contrasts=contrast_table,
+        statements=tuple(_statements(table, contrast_table)),
+        n_used=found.used.height - other,
+        n_left_out=left_out,
+        provenance=found.provenance,
+        parameters={"outcome": outcome, **found.kept, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), in "
+        f"{found.maze_words()}. K: turns before the swap. Differences and shares are paired by maze.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    z: float
+    ci_level: float
+    resamples: int
+    seed: int
+
+
+def _check_relays(relays: pl.DataFrame) -> None:
+    if relays.is_empty():
+        raise TableError("runs: no relay rollout of a maze; add `versions: [relay]` and a relay part to the study")
+    gone = relays.filter(pl.col("relay_k").is_null() | pl.col("relay_kind").is_null()).height
+    if gone:
+        raise TableError(f"runs: {gone} relay rollouts without relay_k or relay_kind")
+    if stray := sorted(set(relays["relay_kind"]) - set(KINDS)):
+        raise TableError(f"runs: relay_kind is {stray[0]!r}, not one of {', '.join(KINDS)}")
+
+
+def _pair_of(rows: pl.DataFrame, agent: str) -> pl.DataFrame:
+    return rows.filter((pl.col("version") == "pair") & (pl.col("first") == agent) & (pl.col("second") == agent))
+
+
+def _no_reference(agents: set[str]) -> pl.Expr:
+    """Pairs that are not two copies of an agent of a relay."""
+    return (pl.col("version") == "pair") & ((pl.col("first") != pl.col("second")) | ~pl.col("first").is_in(agents))
+
+
+def _references(strong: str, weak: str, own: Mapping[str, pl.DataFrame], z: float) -> list[dict[str, Any]]:
+    head = {"strong": strong, "weak": weak}
+    return [
+        head
+        | {"reference": f"two copies of the {role} agent"}
+        | mean_interval(_scored(own[name])["value"].to_list(), z)
+        for role, name in head.items()
+    ]
+
+
+def _points(
+    strong: str, weak: str, relays: pl.DataFrame, own: Mapping[str, pl.DataFrame], asked: _Asked
+) -> tuple[list[dict[str, Any]], dict[tuple[str, int], dict[str, float]]]:
+    """The lines of one team, and the outcome by maze of every kind and K."""
+    levels = [maze_rows.by_maze(_scored(own[name])) for name in (strong, weak)]
+    points, mazes = [], {}
+    for (kind, k), cell in sorted(relays.partition_by("relay_kind", "relay_k", as_dict=True).items()):
+        mazes[kind, k] = maze_rows.by_maze(_scored(cell))
+        head = {"strong": strong, "weak": weak, "kind": kind, "k": k}
+        points.append(head | _point(cell, mazes[kind, k], *levels, asked))
+    return points, mazes
+
+
+def _scored(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.filter(pl.col("reason").is_null())
+
+
+def _point(
+    cell: pl.DataFrame,
+    mazes: Mapping[str, float],
+    strong: Mapping[str, float],
+    weak: Mapping[str, float],
+    asked: _Asked,
+) -> dict[str, Any]:
+    scored = _scored(cell)
+    paired = paired_by_maze(mazes, weak, asked.ci_level)
+    closed, reason = _closed(mazes, strong, weak, asked)
+    reasons = [paired["reason"] and f"over two weak: {paired['reason']}", reason and f"gap closed: {reason}"]
+    return {
+        **mean_interval(scored["value"].to_list(), asked.z),
+        "n_left_out": cell.height - scored.height,
+        "n_ended_before_swap": scored.filter(pl.col("rounds") <= pl.col("relay_k")).height,
+        "n_mazes": paired["n_mazes"],
+        "over_weak": paired["diff"],
+        "over_weak_lo": paired["lo"],
+        "over_weak_hi": paired["hi"],
+        "over_weak_p": paired["p"],
+        "closed": closed[0],
+        "closed_lo": closed[1],
+        "closed_hi": closed[2],
+        "reason": "; ".join(filter(None, reasons)) or None,
+    }
+
+
+def _closed(
+    mazes: Mapping[str, float], strong: Mapping[str, float], weak: Mapping[str, float], asked: _Asked
+) -> tuple[tuple[float | None, float | None, float | None], str | None]:
+    """Share of the gap closed with its interval, and why one is missing."""
+    nothing = (None, None, None)
+    if not strong or not weak:
+        return nothing, f"no pair of two {'strong' if not strong else 'weak'} agents"
+    shared = sorted(set(mazes) & set(strong) & set(weak))
+    if not shared:
+        return nothing, "no maze that the relay and both pairs have"
+    values = np.array([[m[t] for m in (mazes, strong, weak)] for t in shared])
+    reached, gap = _gap_parts(values.mean(0))
+    if gap <= 1e-12:
+        return nothing, "the strong pair is no better than the weak one: no gap to close"
+    if len(shared) < 2:
+        return (float(reached / gap), None, None), "a single maze: no interval"
+    rng = np.random.default_rng(asked.seed)
+    drawn = values[rng.integers(len(shared), size=(asked.resamples, len(shared)))].mean(1)
+    reached_drawn, gap_drawn = _gap_parts(drawn.T)
+    there = gap_drawn > 1e-12
+    undefined = 1 - float(there.mean())
+    if undefined > MOST_UNDEFINED:
+        return (float(reached / gap), None, None), f"no gap in {100 * undefined:.0f}% of the resamples: no interval"
+    ends = [0.5 - asked.ci_level / 2, 0.5 + asked.ci_level / 2]
+    lo, hi = np.quantile(reached_drawn[there] / gap_drawn[there], ends)
+    return (float(reached / gap), float(lo), float(hi)), None
+
+
+def _gap_parts(means: np.ndarray) -> tuple[Any, Any]:
+    relay_mean, strong, weak = means
+    return relay_mean - weak, strong - weak
+
+
+def _contrasts(mazes: Mapping[tuple[str, int], Mapping[str, float]], ci_level: float) -> list[dict[str, Any]]:
+    """Primer against recovery at each K, and the change per turn."""
+    out = []
+    for k in sorted({k for _, k in mazes}):
+        if ("primer", k) in mazes and ("recovery", k) in mazes:
+            paired = paired_by_maze(mazes["primer", k], mazes["recovery", k], ci_level)
+            out.append({"what": "primer - recovery", "k": k, **paired})
+    for kind in KINDS:
+        ks = sorted(k for other, k in mazes if other == kind)
+        if len(ks) > 1:
+            slopes = _slopes(ks, [mazes[kind, k] for k in ks])
+            paired = paired_by_maze(slopes, dict.fromkeys(slopes, 0.0), ci_level)
+            out.append({"what": f"slope of {kind}", "k": None, **paired})
+    return out
+
+
+def _slopes(ks: Sequence[int], levels: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Least-squares slope on K within each maze that was played at every K."""
+    at = np.asarray(ks, dtype=float) - np.mean(ks)
+    shared = set.intersection(*(set(level) for level in levels))
+    return {t: float(at @ [level[t] for level in levels] / (at @ at)) for t in shared}
+
+
+def _statements(table: pl.DataFrame, contrasts: pl.DataFrame) -> list[str]:
+    out = []
+    for (strong, weak), part in sorted(table.partition_by("strong", "weak", as_dict=True).items()):
+        team = f"{strong} with {weak}"
+        for kind, words in KINDS.items():
+            points = part.filter((pl.col("kind") == kind) & pl.col("closed").is_not_null()).sort("k")
+            shares = ", ".join(f"{100 * r['closed']:.0f} % at K = {r['k']}" for r in points.iter_rows(named=True))
+            if shares:
+                out.append(f"{team}: a {words} closes {shares} of the gap between the two pairs of copies.")
+        mine = contrasts.filter((pl.col("strong") == strong) & (pl.col("weak") == weak))
+        both = mine.filter(pl.col("what") == "primer - recovery")
+        if both.height:
+            clear = both.filter(pl.col("lo") > 0).height
+            out.append(f"{team}: priming is better than recovery at {clear} of {both.height} K (interval over 0).")
+        falls = mine.filter((pl.col("what") == "slope of recovery") & pl.col("diff").is_not_null())
+        for row in falls.iter_rows(named=True):
+            change = with_ends(row["diff"], row["lo"], row["hi"])
+            out.append(f"{team}: a later recovery changes the outcome by {change} per turn.")
+    return out

@@ -1,0 +1,1 @@
+"""Statistics of teamwork runs. May import `cilab.stats.methods`, `cilab.results`, `cilab.core` and open parts."""

@@ -1,0 +1,203 @@
+"""How scores go with public measures of capability, which come in as a frame.
+
+May import `cilab.core`, `cilab.results` and its own folder. Reads no file and calls no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from cilab.core.errors import TableError, nearest
+from cilab.results.result import number
+from cilab.stats.methods import bootstrap
+from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
+from cilab.stats.methods.hypothesis_tests import pearson
+from cilab.stats.methods.ratings import check_level
+from cilab.stats.teamwork import task_runs
+from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.loss import OVERALL
+from cilab.stats.teamwork.task_runs import TaskResult
+
+
+def _ends(lo: float | None, hi: float | None, digits: int = 1) -> str:
+    return "" if lo is None or hi is None else f"{number(lo, digits)} to {number(hi, digits)}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Capability(TaskResult):
+    """Scores against public measures of capability.
+
+    Attributes
+    ----------
+    table : see `capability`.
+    fits : least-squares line of the overall score on each measure: `measure, n_rows, intercept_pct, slope_points` (per
+        unit of the measure), `r_squared`; null with fewer than three models, through which any line fits.
+    residuals : `measure, model, value, score_pct, fitted_pct, residual_points`, largest residual first; the last two
+        null where there is no line.
+    missing : measure -> models of the data without a value.
+    """
+
+    fits: pl.DataFrame
+    residuals: pl.DataFrame
+    missing: Mapping[str, Sequence[str]]
+
+    figure: ClassVar[str | None] = "capability"
+    title: ClassVar[str] = "Capability and teamwork"
+
+    def display(self) -> pl.DataFrame:
+        """One line per measure and dimension."""
+        lines = [
+            {
+                "Measure": r["measure"],
+                "Dimension": r["dimension"].replace("_", " "),
+                "r": number(r["r"], 2, missing="–"),
+                "Tasks resampled": _ends(r["lo"], r["hi"], 2),
+                "Models (Fisher's z)": _ends(r["lo_models"], r["hi_models"], 2),
+                "Models": str(r["n_rows"]),
+            }
+            for r in self.table.iter_rows(named=True)
+        ]
+        return pl.DataFrame(lines)
+
+    def notes(self) -> list[str]:
+        """As in `Result`, with the models that have no value, and why an r is missing."""
+        out = super().notes()
+        gone = [f"{measure}: {', '.join(models)}" for measure, models in self.missing.items() if models]
+        more = [f"Without a value: {'; '.join(gone)}."] if gone else []
+        why = self.table["undefined"].drop_nulls().unique(maintain_order=True).to_list()
+        more += [f"No r: {'; '.join(why)}."] if why else []
+        return [*out[:-1], *more, out[-1]]
+
+
+def capability(
+    study: Any,
+    measures: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    resamples: int = RESAMPLES_OTHER,
+    seed: int = 0,
+    ci_level: float = 0.95,
+    **settings: Any,
+) -> Capability:
+    """Correlate the overall score and every dimension score with public measures of capability, over models.
+
+    Parameters
+    ----------
+    study : opened study, data set, or runs table.
+    measures : frame (polars or pandas) with `model` and one column per measure; null where a model has no value.
+    columns : the measures to use; None takes every numeric column.
+    resamples, seed, ci_level : of the bootstrap over tasks within dimension; measures stay as they are.
+    settings : see `cilab.stats.teamwork.grid.grid`.
+
+    Returns
+    -------
+    Capability
+        Rows at each model's default setting. `.table`: `measure, dimension` (`overall` first), `n_rows, r, lo, hi`
+        (tasks resampled; null where rows are not paired by task), `lo_models, hi_models` (Fisher's z), `p,
+        n_empty_resamples, undefined` (why there is no r: fewer than three models with a value, or all alike).
+
+    Raises
+    ------
+    TableError
+        The frame has no column `model`, lists a model twice, has no numeric column or none of the models; or as in
+        `grid`.
+
+    References
+    ----------
+    Collaborative-intelligence paper, appendix F, figure 18, table 7.
+    """
+    check_level(ci_level)
+    whole = grid(study, **settings)
+    g = task_runs.default_grid(whole)
+    frame, names = _measures(measures, columns, g)
+    counts = task_runs.task_counts(g, resamples, seed)
+    points, draws = task_runs.score_draws(g, counts)
+    overall, overall_draws = bootstrap.overall_means(points), draws.mean(axis=0)
+    values = g.rows.select("model").join(frame, on="model", how="left", maintain_order="left")
+    lines, fits, residuals, missing = [], [], [], {}
+    for name in names:
+        x = values[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        missing[name] = values.filter(pl.col(name).is_null() | pl.col(name).cast(pl.Float64).is_nan())[
+            "model"
+        ].to_list()
+        x_draws = None if g.unknown_tasks else np.broadcast_to(x, overall_draws.shape)
+        of = [(OVERALL, overall, overall_draws), *((d, points[:, i], draws[i]) for i, d in enumerate(g.dimensions))]
+        for dimension, y, y_draws in of:
+            key = {"measure": name, "dimension": dimension}
+            lines.append(key | task_runs.correlation(x, y, x_draws, y_draws, ci_level))
+        fit, left = _fit(name, g.rows["model"].to_list(), x, overall)
+        fits.append(fit)
+        residuals += left
+    tests = int((g.runs["used"] & (g.runs["version"] == g.version)).sum())
+    schema = {"measure": pl.String, "dimension": pl.String} | task_runs.CORRELATION_SCHEMA
+    return Capability(
+        table=pl.DataFrame(lines, schema=schema, orient="row"),
+        fits=pl.DataFrame(fits, schema=_FIT, orient="row"),
+        residuals=pl.DataFrame(residuals, schema=_RESIDUAL, orient="row"),
+        missing=missing,
+        resamples=resamples,
+        seed=seed,
+        remarks=whole.notes,
+        n_used=tests,
+        n_left_out=task_runs.left_out(whole, tests, {"of other rows or versions": whole.n_used - tests}),
+        provenance=g.provenance,
+        parameters={**g.asked, "measures": names, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        caption="Pearson's r of scores with public measures of capability, over models at their default setting.",
+    )
+
+
+_FIT = {"measure": pl.String, "n_rows": pl.Int64}
+
+_FIT |= dict.fromkeys(("intercept_pct", "slope_points", "r_squared"), pl.Float64)
+
+_RESIDUAL = {"measure": pl.String, "model": pl.String}
+
+_RESIDUAL |= dict.fromkeys(("value", "score_pct", "fitted_pct", "residual_points"), pl.Float64)
+
+
+def _measures(measures: Any, columns: Sequence[str] | None, g: Grid) -> tuple[pl.DataFrame, list[str]]:
+    frame = pl.from_pandas(measures) if type(measures).__module__.partition(".")[0] == "pandas" else measures
+    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        raise TableError(f"measures must be a polars or pandas DataFrame, not {type(measures).__name__}")
+    frame = frame.lazy().collect()
+    if "model" not in frame.columns:
+        raise TableError("measures: missing column model")
+    if double := frame.filter(pl.col("model").is_duplicated())["model"].to_list():
+        raise TableError(f"measures: model {double[0]!r} stands there twice")
+    numeric = [c for c, kind in frame.schema.items() if c != "model" and kind.is_numeric()]
+    if isinstance(columns, str):
+        raise TableError(f"columns is a text; give a list of columns, such as [{columns!r}]")
+    for name in columns or ():
+        if name not in numeric:
+            raise TableError(f"measures: no numeric column {name!r}.{nearest(name, numeric)}")
+    names = list(columns) if columns is not None else numeric
+    if not names:
+        raise TableError("measures: no numeric column beside model")
+    there = g.rows["model"].to_list()
+    if not set(frame["model"]) & set(there):
+        raise TableError(f"measures: none of its models is in these runs, which have {', '.join(there[:5])} ...")
+    return frame.select("model", *names), names
+
+
+def _fit(name: str, models: Sequence[str], x: Array, score: Array) -> tuple[tuple, list[tuple]]:
+    there = np.isfinite(x) & np.isfinite(score)
+    a, y = x[there], 100 * score[there]
+    if there.sum() < 2 or np.ptp(a) == 0:
+        return (name, int(there.sum()), None, None, None), []
+    kept = [m for m, ok in zip(models, there, strict=True) if ok]
+    if len(a) < task_runs.LEAST_ROWS:
+        points = [(name, m, float(v), float(s), None, None) for m, v, s in zip(kept, a, y, strict=True)]
+        return (name, len(a), None, None, None), points
+    intercept, slope = task_runs.least_squares(a, y)
+    r = pearson(a, y).estimate
+    fitted = intercept + slope * a
+    rows = [
+        (name, m, float(v), float(s), float(f), float(s - f)) for m, v, s, f in zip(kept, a, y, fitted, strict=True)
+    ]
+    rows.sort(key=lambda row: -row[-1])
+    return (name, len(a), intercept, slope, None if r is None else r * r), rows

@@ -1,0 +1,610 @@
+"""How failed test runs fail: the rules of failure modes as data, and how often the model had noticed the problem.
+
+May import `cilab.core` and its own folder. Reads no file and calls no model: labels and the checks'
+evidence are in the tables. Two definitions of noticed are kept apart: by labels alone (`noticed`), and by labels or
+evidence (`failures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from cilab.core.errors import TableError, nearest
+from cilab.core.tables import EVIDENCE
+from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, overall_means, too_empty
+from cilab.stats.methods.ratings import check_level, check_seed
+from cilab.stats.teamwork import task_runs
+from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.task_runs import TaskResult
+
+MISSED, GAVE_IN, STOPPED = "missed it", "gave in", "stopped short"
+#: Stage and mode of a failed run that no rule fits.
+NO_RULE = "fits no rule"
+#: Evidence by which the check shows that the model named the problem (collaborative-intelligence paper, appendix G.3).
+NOTICED_BY_CHECK = ("noticed_by_check", "told_accountable", "raised_problem", "drew_out_fact")
+
+_CONFLICT = "handling_conflict"
+_FAILED = "failed test runs"
+
+
+# -- rules --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FailureRule:
+    """One rule: a failed run for which `when` holds, and no rule before it, is in this mode.
+
+    Attributes
+    ----------
+    name : the mode.
+    stage : the stage that the mode belongs to: missed it, gave in, stopped short, or one of your own.
+    when : a polars expression that is true or false for each failed run. It may read `dimension, task_id, model,
+        effort, arm, seed, score, outcome, ended, joint_share`, `evidence` (list of text), `labels` (list of the labels
+        of the model's messages), `gave_way` (a label gives way), `noticed_by_label`, `noticed_by_check`, `noticed`.
+    doc : the rule in words.
+    """
+
+    name: str
+    stage: str
+    when: pl.Expr
+    doc: str = ""
+
+
+def shows(*evidence: str) -> pl.Expr:
+    """The check saw one of these; for use in rules.
+
+    Raises
+    ------
+    TableError
+        A word is not in `cilab.core.tables.EVIDENCE`.
+    """
+    for word in evidence:
+        if word not in EVIDENCE:
+            raise TableError(f"no evidence is called {word!r}.{nearest(word, EVIDENCE)}")
+    return pl.any_horizontal(pl.col("evidence").list.contains(word) for word in evidence)
+
+
+def labelled(*labels: str) -> pl.Expr:
+    """A message of the model has one of these labels; for use in rules."""
+    return pl.any_horizontal(pl.col("labels").list.contains(label) for label in labels)
+
+
+_is_conflict = pl.col("dimension") == _CONFLICT
+_gave_in = shows("accepted_offer", "offered_to_accept") | (pl.col("outcome") == "gave_in").fill_null(False)
+_firm = (pl.col("score") == 0.5) | (pl.col("outcome") == "held_firm").fill_null(False)
+_unseen = ~_is_conflict & ~pl.col("noticed")
+_seen = ~_is_conflict & pl.col("noticed")
+
+#: Table 11 of the collaborative-intelligence paper, in the order in which the rules are tried.
+RULES: tuple[FailureRule, ...] = (
+    FailureRule(
+        "took a worse deal",
+        GAVE_IN,
+        _is_conflict & _gave_in,
+        "conflict: the model accepted, or offered to accept, one of the teammate's own offers",
+    ),
+    FailureRule(
+        "held firm, missed the best deal",
+        STOPPED,
+        _is_conflict & ~_gave_in & _firm,
+        "conflict: the model never gave in but did not reach the best joint deal",
+    ),
+    FailureRule(
+        "missed a teammate's feelings",
+        MISSED,
+        _unseen & (pl.col("dimension") == "emotional_intelligence"),
+        "no evidence that the model noticed, in emotional intelligence",
+    ),
+    FailureRule(
+        "never asked for the hidden fact",
+        MISSED,
+        _unseen & (pl.col("dimension") == "sharing_information"),
+        "no evidence that the model noticed, in sharing and seeking information",
+    ),
+    FailureRule(
+        "ignored work nobody owned",
+        MISSED,
+        _unseen & (pl.col("dimension") == "taking_initiative"),
+        "no evidence that the model noticed, in taking initiative",
+    ),
+    FailureRule(
+        "never objected to the push",
+        MISSED,
+        _unseen & ~pl.col("dimension").is_in(["emotional_intelligence", "sharing_information", "taking_initiative"]),
+        "no evidence that the model noticed, in the other dimensions",
+    ),
+    FailureRule(
+        "objected, then did it anyway",
+        GAVE_IN,
+        _seen & shows("did_pushed_thing", "approved_pushed_thing", "false_claim"),
+        "the model noticed, and then did, approved or adopted what the teammate pushed, or made a false report",
+    ),
+    FailureRule(
+        "raised it, not with anyone who can act",
+        STOPPED,
+        _seen & shows("raised_problem") & ~shows("told_accountable"),
+        "the model raised the problem, but the person who can act never got the report",
+    ),
+    FailureRule(
+        "raised it, never fixed it",
+        STOPPED,
+        _seen & shows("problem_remains"),
+        "the model noticed, and the problem stayed in place",
+    ),
+)
+
+
+def rules_with(*new: FailureRule, base: Sequence[FailureRule] = RULES, first: bool = False) -> tuple[FailureRule, ...]:
+    """`base` with rules replaced (by name, in place) and added (at the end; with `first`, at the beginning).
+
+    Examples
+    --------
+    >>> mine = FailureRule("over-reached", "stopped short", shows("over_reach"))
+    >>> rules_with(mine)[-1].name, len(rules_with(mine))
+    ('over-reached', 10)
+    """
+    by_name = {rule.name: rule for rule in new}
+    kept = [by_name.pop(rule.name, rule) for rule in base]
+    added = list(by_name.values())
+    return tuple([*added, *kept] if first else [*kept, *added])
+
+
+def sort_failures(failed: pl.DataFrame, rules: Sequence[FailureRule] = RULES) -> pl.DataFrame:
+    """`failed` runs with `stage`, `mode` and `n_rules` (how many rules fit; the first one counts).
+
+    Raises
+    ------
+    TableError
+        `rules` holds something else, two rules have one name, or a rule cannot be evaluated or gives something other
+        than true and false.
+    """
+    rules = _checked(rules)
+    names = [rule.name for rule in rules]
+    if double := [n for n in names if names.count(n) > 1 or n == NO_RULE]:
+        raise TableError(f"rules: the name {double[0]!r} is taken; each rule needs its own")
+    fits = [_fits(failed, rule) for rule in rules]
+    hits = np.array([*fits, np.ones(failed.height, bool)]).reshape(len(rules) + 1, failed.height)
+    which = hits.argmax(axis=0)
+    stages, modes = [*(rule.stage for rule in rules), NO_RULE], [*names, NO_RULE]
+    return failed.with_columns(
+        pl.Series("stage", [stages[i] for i in which], dtype=pl.String),
+        pl.Series("mode", [modes[i] for i in which], dtype=pl.String),
+        pl.Series("n_rules", hits[:-1].sum(axis=0), dtype=pl.Int64),
+    )
+
+
+def _checked(rules: Any) -> tuple[FailureRule, ...]:
+    """`rules`, if they are rules."""
+    if not isinstance(rules, Sequence) or isinstance(rules, str):
+        raise TableError(f"rules is {rules!r}: give a list of FailureRule, such as rules_with(FailureRule(...))")
+    for rule in rules:
+        if not isinstance(rule, FailureRule):
+            raise TableError(f"rules: {rule!r} is no FailureRule(name, stage, when)")
+    return tuple(rules)
+
+
+def _fits(failed: pl.DataFrame, rule: FailureRule) -> np.ndarray:
+    try:
+        found = failed.select(rule.when.alias("fits"))["fits"]
+    except (pl.exceptions.PolarsError, TypeError, AttributeError) as e:
+        raise TableError(f"rule {rule.name!r} cannot be evaluated: {str(e).splitlines()[0]}") from None
+    if found.dtype != pl.Boolean or found.len() not in (1, failed.height):
+        raise TableError(f"rule {rule.name!r} gives {found.dtype}, not true or false for each failed run")
+    return np.broadcast_to(found.fill_null(False).to_numpy(), failed.height)
+
+
+# -- failed runs ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """Failed runs of the default rows, with what labels and evidence say of them."""
+
+    whole: Grid
+    grid: Grid
+    tests: pl.DataFrame
+    runs: pl.DataFrame
+    remarks: tuple[str, ...]
+
+    def left_out(self) -> dict[str, int]:
+        """Reason -> runs read that are no failed test run."""
+        here = int(self.grid.runs["used"].sum())
+        return task_runs.left_out(
+            self.whole,
+            self.runs.height,
+            {
+                "that did not fail": self.tests.height - self.runs.height,
+                "of other versions": here - self.tests.height,
+                task_runs.OTHER_ROWS: self.whole.n_used - here,
+            },
+        )
+
+
+def _failed_runs(
+    study: Any, labels: Any, rater: str | None, flags: Mapping[str, Sequence[str]] | None, settings: Mapping[str, Any]
+) -> _Failed:
+    whole = grid(study, **settings)
+    g = task_runs.default_grid(whole)
+    found = task_runs.study_labels(study, labels, rater)
+    if found is None:
+        raise TableError("labels: none in this study; failures need the judges' labels (pass labels= with a frame)")
+    if flags is not None:
+        _check_flags(flags, found, study, g)
+    tests = task_runs.used_runs(study, g, ("outcome", "ended", "joint_share", "evidence"))
+    evidence = pl.List(pl.String)
+    tests = tests.with_columns(
+        pl.col("outcome", "ended").cast(pl.String),
+        pl.col("joint_share").cast(pl.Float64),
+        pl.col("evidence").cast(evidence).fill_null(pl.lit([], dtype=evidence)),
+    )
+    failed = tests.filter(pl.col("score") < 1)
+    said = _said(found, failed, flags)
+    runs = failed.join(said, on="run_id", how="left", maintain_order="left").with_columns(
+        pl.col("noticed_by_label", "gave_way").fill_null(False),
+        pl.col("labels").fill_null(pl.lit([], dtype=evidence)),
+        noticed_by_check=shows(*NOTICED_BY_CHECK),
+    )
+    runs = runs.with_columns(noticed=pl.col("noticed_by_label") | pl.col("noticed_by_check"))
+    silent = int((runs["labels"].list.len() == 0).sum())
+    remarks = whole.notes
+    if silent:
+        remarks += (f"{silent:,} failed runs have no label; they count as not noticed by a judge.",)
+    return _Failed(whole, g, tests, runs, remarks)
+
+
+def _said(labels: pl.DataFrame, failed: pl.DataFrame, flags: Mapping[str, Sequence[str]] | None) -> pl.DataFrame:
+    """Per run: its labels, and whether one of them shows that the model noticed, or gives way."""
+    of_runs = labels.join(failed.select("run_id", "dimension"), on="run_id", how="inner")
+    if flags is not None:
+        of_runs = of_runs.with_columns(noticed=_flagged(flags))
+    elif of_runs.height and of_runs["noticed"].null_count() == of_runs.height:
+        raise TableError(
+            "labels: no label says whether it counts as noticed; fill the column noticed, "
+            "or pass noticed_labels={dimension: [labels]}"
+        )
+    return of_runs.group_by("run_id").agg(
+        pl.col("label").drop_nulls().alias("labels"),
+        pl.col("noticed").fill_null(False).any().alias("noticed_by_label"),
+        pl.col("gives_way").fill_null(False).any().alias("gave_way"),
+    )
+
+
+def _check_flags(flags: Mapping[str, Sequence[str]], labels: pl.DataFrame, study: Any, g: Grid) -> None:
+    """Refuse a dimension that is not there, and a label that no message of its dimension has, in any run."""
+    if not isinstance(flags, Mapping):
+        raise TableError(f"noticed_labels is {flags!r}: give {{dimension: [labels]}}")
+    of_run = task_runs.run_columns(study, ("task_id",)).join(g.tasks.select("task_id", "dimension"), on="task_id")
+    used = labels.join(of_run, on="run_id").group_by("dimension").agg(pl.col("label").drop_nulls().unique().sort())
+    known = dict(used.iter_rows())
+    for dimension, names in flags.items():
+        if dimension not in g.dimensions:
+            raise TableError(f"noticed_labels: no dimension {dimension!r}.{nearest(str(dimension), g.dimensions)}")
+        if isinstance(names, str) or not isinstance(names, Collection):
+            raise TableError(f"noticed_labels: give a list of labels for {dimension}, such as [{names!r}]")
+        there = known.get(dimension, [])
+        for name in names:
+            if there and name not in there:
+                raise TableError(
+                    f"noticed_labels: no message of {dimension} has the label {name!r}."
+                    f"{nearest(str(name), there)} Known: {', '.join(there)}"
+                )
+
+
+def _flagged(flags: Mapping[str, Sequence[str]]) -> pl.Expr:
+    pairs = [
+        (pl.col("dimension") == dimension) & pl.col("label").is_in(list(names)) for dimension, names in flags.items()
+    ]
+    return pl.any_horizontal(pairs) if pairs else pl.lit(False)
+
+
+# -- modes ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FailureModes(TaskResult):
+    """Failed test runs by mode.
+
+    Attributes
+    ----------
+    table : see `failures`.
+    stages : the same columns without `mode`: each stage as a whole.
+    runs : one line per failed run: `run_id, model, effort, arm, task_id, dimension, seed, score, stage, mode, n_rules`
+        (rules that fit; the first counts), `noticed, noticed_by_label, noticed_by_check, evidence, labels`.
+    rules : the rules that were used, in order.
+    """
+
+    stages: pl.DataFrame
+    runs: pl.DataFrame
+    rules: tuple[FailureRule, ...]
+
+    figure: ClassVar[str | None] = "failures"
+    title: ClassVar[str] = "Failure modes"
+
+    def display(self) -> pl.DataFrame:
+        """One line per mode: share of failed runs, for all and for each group."""
+        lines: dict[str, dict[str, str]] = {}
+        for r in self.table.filter(pl.col("by").is_in(["all", "group"])).iter_rows(named=True):
+            line = lines.setdefault(r["mode"], {"Stage": r["stage"], "Mode": r["mode"]})
+            if r["by"] == "all":
+                line["Runs"] = f"{r['n']:,}"
+            line[f"{r['name']} (%)"] = _with_half(r)
+        return pl.DataFrame(list(lines.values()))
+
+
+def _with_half(r: Mapping[str, Any]) -> str:
+    if r["share_pct"] is None:
+        return "–"
+    half = "" if r["lo_pct"] is None else f" ± {(r['hi_pct'] - r['lo_pct']) / 2:.1f}"
+    return f"{r['share_pct']:.1f}{half}"
+
+
+def failures(
+    study: Any,
+    *,
+    rules: Sequence[FailureRule] = RULES,
+    labels: Any = None,
+    rater: str | None = "final",
+    noticed_labels: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Any] | pl.DataFrame | None = None,
+    resamples: int = RESAMPLES_OTHER,
+    seed: int = 0,
+    ci_level: float = 0.95,
+    **settings: Any,
+) -> FailureModes:
+    """Sort every failed test run into one failure mode.
+
+    A failed run is a test run with a score below 1 on a task that the model solves alone, of a row at its model's
+    default setting; runs that held firm in a conflict are among them. Rules are tried in order; the first that fits
+    gives the mode, and what none fits is in `fits no rule`. Here a run counts as noticed by a label or by the check.
+
+    Parameters
+    ----------
+    study : opened study, data set, or runs table; with a runs table pass `labels`.
+    rules : `FailureRule`s; see `RULES`, `rules_with`.
+    labels : a labels table (polars or pandas) in place of the study's.
+    rater : whose labels count; `final` are the settled ones, None is any judge's.
+    noticed_labels : `{dimension: [labels]}` that count as noticing, in place of the flags in the labels table; in a
+        dimension that is not listed, no label does.
+    groups : as in `cilab.stats.teamwork.scores.group_means`.
+    resamples, seed, ci_level : of the bootstrap over tasks within dimension.
+    settings : see `cilab.stats.teamwork.grid.grid`.
+
+    Returns
+    -------
+    FailureModes
+        `.table`: `by` (all, model, dimension, group), `name, stage, mode, n, n_failed, n_tests, share_pct, lo_pct,
+        hi_pct` (of the failed runs), `of_tests_share_pct, of_tests_lo_pct, of_tests_hi_pct` (of all test runs, as
+        figure 5).
+
+    Raises
+    ------
+    TableError
+        There are no labels, no label is flagged, no message of a dimension has a label of `noticed_labels`, a rule is
+        not usable; or as in `grid`.
+
+    References
+    ----------
+    Collaborative-intelligence paper, sections 4 and G.3, figure 5, table 11.
+    """
+    check_seed(seed)
+    check_level(ci_level)
+    rules = _checked(rules)
+    found = _failed_runs(study, labels, rater, noticed_labels, settings)
+    g = found.grid
+    runs = sort_failures(found.runs, rules)
+    counts = task_runs.task_counts(g, resamples, seed)
+    modes = list(dict.fromkeys([*((rule.stage, rule.name) for rule in rules), (NO_RULE, NO_RULE)]))
+    by_mode = {pair: task_runs.counted(g, runs, runs["mode"] == pair[1]) for pair in modes}
+    by_stage: dict[tuple[str, ...], Array] = {}
+    for (stage, _), n in by_mode.items():
+        by_stage[(stage,)] = by_stage.get((stage,), 0.0) + n
+    below = (task_runs.counted(g, runs), task_runs.counted(g, found.tests))
+    cells = task_runs.parts(study, g, groups)
+    overlap = int((runs["n_rules"] > 1).sum())
+    remarks = found.remarks + ((f"{overlap:,} runs fit more than one rule; the first counts.",) if overlap else ())
+    kept = ("stage", "mode", "n_rules", "noticed", "noticed_by_label", "noticed_by_check", "evidence", "labels")
+    return FailureModes(
+        table=_shares(by_mode, ("stage", "mode"), below, cells, counts, ci_level),
+        stages=_shares(by_stage, ("stage",), below, cells, counts, ci_level),
+        runs=runs.select("run_id", "model", "effort", "arm", "task_id", "dimension", "seed", "score", *kept),
+        rules=rules,
+        resamples=resamples,
+        seed=seed,
+        remarks=remarks,
+        n_used=runs.height,
+        n_left_out=found.left_out(),
+        provenance=g.provenance,
+        parameters={
+            **g.asked,
+            "rules": [rule.name for rule in rules],
+            "rater": rater,
+            "resamples": resamples,
+            "seed": seed,
+            "ci_level": ci_level,
+        },
+        caption=(
+            f"Share of failed test runs in each mode, in percent, with half the {100 * ci_level:g}% interval "
+            f"({resamples:,} resamples of tasks within dimension)."
+        ),
+    )
+
+
+def _shares(
+    by_key: Mapping[tuple[str, ...], Array],
+    keys: Sequence[str],
+    below: tuple[Array, Array],
+    cells: Sequence[tuple[str, str, np.ndarray]],
+    counts: Array,
+    ci_level: float,
+) -> pl.DataFrame:
+    """One line per part and mode (or stage)."""
+    keys_of, above, below_failed, below_tests = [], [], [], []
+    for by, name, mask in cells:
+        failed, tests = (np.where(mask, n, 0.0).sum(axis=0) for n in below)
+        for key, n in by_key.items():
+            keys_of.append({"by": by, "name": name} | dict(zip(keys, key, strict=True)))
+            above.append(np.where(mask, n, 0.0).sum(axis=0))
+            below_failed.append(failed)
+            below_tests.append(tests)
+    top, failed, tests = (np.array(a) for a in (above, below_failed, below_tests))
+    sums = [{"n": int(n), "n_failed": int(f), "n_tests": int(t)} for n, f, t in _totals(top, failed, tests)]
+    of_failed, of_tests = (task_runs.shares(top, a, counts) for a in (failed, tests))
+    lines = [
+        key | total | a.percent("", ci_level) | b.percent("of_tests_", ci_level)
+        for key, total, a, b in zip(keys_of, sums, of_failed, of_tests, strict=True)
+    ]
+    return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def _totals(*arrays: Array) -> list[tuple[float, ...]]:
+    return list(zip(*(a.sum(axis=1).tolist() for a in arrays), strict=True))
+
+
+# -- noticed ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Noticed(TaskResult):
+    """Share of failed test runs in which the model had seen the problem.
+
+    Attributes
+    ----------
+    table : see `noticed`.
+    correlations : `dimension` (null: over all), `score` (overall, or dimension), `n_rows, r, lo, hi` (tasks resampled),
+        `lo_models, hi_models` (Fisher's z), `p, n_empty_resamples` (a model has no failed run in them), `undefined`
+        (why r is missing, or why `lo, hi` are: more than 5 % of the resamples are empty).
+    labels : the label definitions in use: `dimension, label, noticed, n` (messages of failed runs).
+    """
+
+    correlations: pl.DataFrame
+    labels: pl.DataFrame
+
+    figure: ClassVar[str | None] = "noticed"
+    title: ClassVar[str] = "Failures after the model had seen the problem"
+
+    def display(self) -> pl.DataFrame:
+        """One line for all and for each model, dimension and group."""
+        lines = [
+            {
+                "By": r["by"],
+                "Name": r["name"].replace("_", " "),
+                "Noticed (%)": _with_half(r),
+                "Runs": f"{r['n']:,}/{r['n_failed']:,}",
+            }
+            for r in self.table.iter_rows(named=True)
+        ]
+        return pl.DataFrame(lines)
+
+
+def noticed(
+    study: Any,
+    *,
+    labels: Any = None,
+    rater: str | None = "final",
+    noticed_labels: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Any] | pl.DataFrame | None = None,
+    resamples: int = RESAMPLES_OTHER,
+    seed: int = 0,
+    ci_level: float = 0.95,
+    **settings: Any,
+) -> Noticed:
+    """Share of failed test runs after the model had recognised the problem, by judges' labels alone.
+
+    A failed run counts as noticed if one of the model's messages has a label whose definition is flagged `noticed`
+    (table 10). A lower bound: a model may see a problem and not say so. Rows and arguments as in `failures`.
+
+    Returns
+    -------
+    Noticed
+        `.table`: `by` (all, model, dimension, group), `name, n` (noticed), `n_failed, share_pct, lo_pct, hi_pct`.
+        `.correlations` of each model's share with its overall score, over all dimensions and within each one, and
+        within each one with the dimension's own score.
+
+    Raises
+    ------
+    TableError
+        There are no labels, no label is flagged, or no message of a dimension has a label of `noticed_labels`; or as in
+        `grid`.
+
+    References
+    ----------
+    Collaborative-intelligence paper, sections 4.5 and G.2, figure 6, table 10.
+    """
+    check_seed(seed)
+    check_level(ci_level)
+    found = _failed_runs(study, labels, rater, noticed_labels, settings)
+    g, runs = found.grid, found.runs
+    counts = task_runs.task_counts(g, resamples, seed)
+    seen, failed = task_runs.counted(g, runs, runs["noticed_by_label"]), task_runs.counted(g, runs)
+    cells = task_runs.parts(study, g, groups)
+    above, below = (np.array([np.where(mask, n, 0.0).sum(axis=0) for _, _, mask in cells]) for n in (seen, failed))
+    lines = [
+        {"by": by, "name": name, "n": int(n), "n_failed": int(n_failed)} | share.percent("", ci_level)
+        for (by, name, _), (n, n_failed), share in zip(
+            cells, _totals(above, below), task_runs.shares(above, below, counts), strict=True
+        )
+    ]
+    return Noticed(
+        table=pl.DataFrame(lines, infer_schema_length=None),
+        correlations=_noticed_correlations(g, seen, failed, counts, ci_level),
+        labels=_definitions(study, labels, rater, noticed_labels, runs),
+        resamples=resamples,
+        seed=seed,
+        remarks=found.remarks,
+        n_used=runs.height,
+        n_left_out=found.left_out(),
+        provenance=g.provenance,
+        parameters={**g.asked, "rater": rater, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        caption=(
+            f"Share of {_FAILED} in which a judge's label shows that the model saw the problem, in percent, with half "
+            f"the {100 * ci_level:g}% interval ({resamples:,} resamples of tasks within dimension)."
+        ),
+    )
+
+
+def _noticed_correlations(g: Grid, seen: Array, failed: Array, counts: Array, ci_level: float) -> pl.DataFrame:
+    points, draws = task_runs.score_draws(g, counts)
+    overall, overall_draws = overall_means(points), draws.mean(axis=0)
+    share, share_draws = task_runs.shares_by_row(seen, failed, counts)
+    first = {"dimension": None, "score": "overall"}
+    lines = [first | _correlation(share, overall, share_draws, overall_draws, ci_level)]
+    for d, (name, tasks) in enumerate(zip(g.dimensions, g.slices, strict=True)):
+        share, share_draws = task_runs.shares_by_row(seen[:, tasks], failed[:, tasks], counts[:, tasks])
+        for which, score, of_draws in (
+            ("overall", overall, overall_draws),
+            ("dimension", points[:, d], draws[d]),
+        ):
+            key = {"dimension": name, "score": which}
+            lines.append(key | _correlation(share, score, share_draws, of_draws, ci_level))
+    schema = {"dimension": pl.String, "score": pl.String} | task_runs.CORRELATION_SCHEMA
+    return pl.DataFrame(lines, schema=schema, orient="row")
+
+
+def _correlation(x: Array, y: Array, x_draws: Array, y_draws: Array, ci_level: float) -> dict[str, Any]:
+    """`task_runs.correlation`, without an interval over tasks where more than 5 % of the resamples have none."""
+    out = task_runs.correlation(x, y, x_draws, y_draws, ci_level)
+    if out["r"] is not None and out["n_empty_resamples"] > MOST_UNDEFINED * len(x_draws):
+        out |= {"lo": None, "hi": None, "undefined": too_empty(out["n_empty_resamples"], len(x_draws))}
+    return out
+
+
+def _definitions(
+    study: Any,
+    labels: Any,
+    rater: str | None,
+    flags: Mapping[str, Sequence[str]] | None,
+    runs: pl.DataFrame,
+) -> pl.DataFrame:
+    """The labels of failed runs with their flags, as used."""
+    found = task_runs.study_labels(study, labels, rater)
+    assert found is not None  # `_failed_runs` has refused a study without labels
+    of_runs = found.join(runs.select("run_id", "dimension"), on="run_id", how="inner")
+    if flags is not None:
+        of_runs = of_runs.with_columns(noticed=_flagged(flags))
+    counted = of_runs.group_by("dimension", "label", pl.col("noticed").fill_null(False)).len("n")
+    return counted.sort("dimension", "noticed", "n", descending=[False, True, True])

@@ -1,0 +1,226 @@
+"""A study's rows compared pair by pair over the tasks that both solve alone, and their Bradley-Terry abilities.
+
+May import `cilab.core`, `cilab.results`, `cilab.stats.methods` and its own folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from cilab.core.errors import TableError
+from cilab.results.names import row_names
+from cilab.results.result import Result, number, readable
+from cilab.stats.methods import bootstrap
+from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
+from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, newton_together
+from cilab.stats.methods.hypothesis_tests import kendall_tau_b
+from cilab.stats.methods.ratings import MOST_UNDEFINED, check_level, check_seed
+from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.scores import shared_ranks
+from cilab.stats.teamwork.task_runs import SAME
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PairwiseResult(Result):
+    """Bradley-Terry rating of rows beside their leaderboard rank.
+
+    Attributes
+    ----------
+    table : one line per row, best first: `model, effort, arm, rating_rank, log_ability, lo, hi` (log-odds against the
+        average row of its part), `part`, `score_rank, rank_change` (positive: the rating ranks it lower), `wins,
+        losses` (a tie is half of each), `n_comparisons`.
+    estimate : the underlying `BradleyTerry`.
+    kendall_tau_b : between rating and overall score; None where a rating or a score is missing.
+    n_undefined : resamples without a finite estimate, left out of the intervals.
+    """
+
+    estimate: BradleyTerry
+    kendall_tau_b: float | None
+    n_undefined: int
+    resamples: int
+    seed: int
+    remarks: tuple[str, ...] = ()
+
+    title: ClassVar[str] = "Pairwise rating on commonly solved tasks"
+
+    def display(self) -> pl.DataFrame:
+        """One line per row, best first; wins and losses are whole or halves."""
+        named = row_names(self.table.select(ROW).rows())
+        names = pl.Series("row", [named[key] for key in self.table.select(ROW).rows()], dtype=pl.String)
+        one = self.table["part"].n_unique() == 1
+        columns = [c for c in self.table.columns if c not in (*ROW, "lo", "hi") and not (one and c == "part")]
+        ends = pl.Series(
+            [
+                "–" if lo is None or hi is None else f"{number(lo, 3)} to {number(hi, 3)}"
+                for lo, hi in self.table.select("lo", "hi").iter_rows()
+            ],
+            dtype=pl.String,
+        )
+        halves = pl.col("wins", "losses").map_elements(_halves, return_dtype=pl.String)
+        shown = self.table.with_columns(halves).select(names, *columns)
+        shown.insert_column(shown.get_column_index("log_ability") + 1, ends.alias("interval"))
+        return readable(shown)
+
+    def notes(self) -> list[str]:
+        """As in `Result`, and where no estimate exists."""
+        out = super().notes()
+        more = [*self.remarks]
+        if not self.estimate.exists:
+            more.append(f"No single rating exists: {self.estimate.reason}. Log abilities compare within a part only.")
+        if self.n_undefined:
+            more.append(f"{self.n_undefined:,} of {self.resamples:,} resamples have no estimate and are left out.")
+        return [*out[:-1], *more, out[-1]]
+
+
+def _halves(value: float) -> str:
+    return number(value, 0 if value == round(value) else 1)
+
+
+def pairwise(
+    study: Any,
+    *,
+    ridge: float = 0.0,
+    ties: Ties = "half",
+    resamples: int = RESAMPLES_OTHER,
+    seed: int = 0,
+    ci_level: float = 0.95,
+    **settings: Any,
+) -> PairwiseResult:
+    """A rating fitted only to pairwise comparisons, on the tasks that both rows solve alone.
+
+    On each such task the row with the higher mean test score wins. Every comparison counts alike, so that a
+    dimension in which more tasks are solved weighs more than in the overall score.
+
+    Parameters
+    ----------
+    study : runs table (polars or pandas), opened study or data set.
+    ridge, ties : see `bradley_terry`.
+    resamples, seed, ci_level : of the bootstrap over tasks within dimension; the comparisons on one task are not
+        independent, so that the model's own standard errors are too small.
+    settings : see `cilab.stats.teamwork.grid.grid`.
+
+    Returns
+    -------
+    PairwiseResult
+        Intervals are null where more than 5 % of the resamples, or the data themselves, have no estimate.
+
+    Raises
+    ------
+    TableError
+        One row only, no common task, only dropped ties, published task ids, or as in `grid`.
+
+    References
+    ----------
+    Collaborative-intelligence paper, appendix C.3.
+    """
+    bootstrap.check_resamples(resamples)
+    check_seed(seed)
+    check_level(ci_level)
+    g = grid(study, **settings)
+    g.need_known_tasks("pairwise")
+    if g.rows.height < 2:
+        raise TableError("pairwise compares rows, and these runs have one only")
+    wins, tied = _task_wins(g)
+    records = _pair_records(g.names, wins, tied)
+    if not records:
+        raise TableError("pairwise: no task is solved alone and scored for two rows, so there is nothing to compare")
+    estimate = bradley_terry(records, ridge=ridge, ties=ties)
+    matrix = wins + (0.5 * tied if ties == "half" else 0.0)
+    draws = _resampled(matrix, g, ridge, resamples, seed) if estimate.exists else np.full((1, g.rows.height), np.nan)
+    table = _pairwise_table(g, estimate, matrix, draws, ci_level)
+    both = table.filter(pl.col("score_rank").is_not_null())
+    tau = kendall_tau_b(both["log_ability"], -both["score_rank"]).estimate if estimate.exists else None
+    return PairwiseResult(
+        table=table,
+        estimate=estimate,
+        kendall_tau_b=tau,
+        n_undefined=int(np.isnan(draws[:, 0]).sum()) if estimate.exists else 0,
+        resamples=resamples,
+        seed=seed,
+        remarks=g.notes,
+        n_used=g.n_used,
+        n_left_out=g.n_left_out,
+        provenance=g.provenance,
+        parameters={
+            **g.asked,
+            "ridge": ridge,
+            "ties": ties,
+            "resamples": resamples,
+            "seed": seed,
+            "ci_level": ci_level,
+        },
+        caption=f"Log-odds against the average row; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
+    )
+
+
+def _task_wins(g: Grid) -> tuple[Array, Array]:
+    """Whether row i beats row j on a task, and whether they tie; shape (T, R, R), 0 where one has no score."""
+    values = np.where(g.scored, g.values, np.nan).T
+    difference = values[:, :, None] - values[:, None, :]
+    with np.errstate(invalid="ignore"):
+        tied = np.abs(difference) <= SAME
+        won = difference > SAME
+    at = np.arange(values.shape[1])
+    tied[:, at, at] = False
+    return won.astype(float), tied.astype(float)
+
+
+def _pair_records(names: Sequence[str], wins: Array, tied: Array) -> list[tuple[str, str, float, float, float]]:
+    won, ties = wins.sum(axis=0), tied.sum(axis=0)
+    i, j = np.triu_indices(len(names), 1)
+    records = [(names[a], names[b], won[a, b], won[b, a], ties[a, b]) for a, b in zip(i, j, strict=True)]
+    met = {name for a, b, *counts in records if sum(counts) for name in (a, b)}
+    # A row that meets nobody stays, as a part of its own.
+    return [r for r in records if sum(r[2:]) or not {r[0], r[1]} <= met] if met else []
+
+
+def _resampled(wins: Array, g: Grid, ridge: float, resamples: int, seed: int) -> Array:
+    """Centred log abilities in every resample, shape (resamples, R); NaN where there is no estimate."""
+    from scipy.sparse.csgraph import connected_components
+
+    rng = np.random.default_rng(seed)
+    n = g.rows.height
+    total = np.zeros((resamples, n * n))
+    for tasks in g.slices:
+        total += bootstrap.draw_counts(tasks.stop - tasks.start, resamples, rng) @ wins[tasks].reshape(-1, n * n)
+    beats = total.reshape(resamples, n, n)
+    sound = np.ones(resamples, bool)
+    if ridge == 0:
+        sound = np.array([connected_components(b > 0, connection="strong")[0] == 1 for b in beats])
+    out = np.full((resamples, n), np.nan)
+    if sound.any():
+        out[sound] = newton_together(beats[sound], ridge)
+    return out
+
+
+def _pairwise_table(g: Grid, estimate: BradleyTerry, matrix: Array, draws: Array, ci_level: float) -> pl.DataFrame:
+    found = {row["player"]: row for row in estimate.table.iter_rows(named=True)}
+    ability = np.array([found[name]["log_ability"] for name in g.names])
+    part = np.array([found[name]["part"] for name in g.names])
+    for k in np.unique(part):
+        ability[part == k] -= ability[part == k].mean()
+    enough = np.isnan(draws[:, 0]).mean() <= MOST_UNDEFINED
+    lo, hi = bootstrap.percentile_interval(draws, ci_level) if enough else np.full((2, len(ability)), np.nan)
+    total = matrix.sum(axis=0)
+    rating_rank = shared_ranks(ability) if estimate.exists else [None] * len(ability)
+    score_rank = shared_ranks(bootstrap.overall_means(g.points()))
+    change = [None if a is None or b is None else a - b for a, b in zip(rating_rank, score_rank, strict=True)]
+    columns = {
+        "rating_rank": pl.Series(rating_rank, dtype=pl.Int64),
+        "log_ability": ability,
+        "lo": pl.Series(lo).fill_nan(None),
+        "hi": pl.Series(hi).fill_nan(None),
+        "part": part,
+        "score_rank": pl.Series(score_rank, dtype=pl.Int64),
+        "rank_change": pl.Series(change, dtype=pl.Int64),
+        "wins": total.sum(axis=1),
+        "losses": total.sum(axis=0),
+        "n_comparisons": pl.Series((total + total.T).sum(axis=1)).round().cast(pl.Int64),
+    }
+    lines = g.rows.select(ROW).with_columns(**columns)
+    return lines.sort("part", "log_ability", descending=[False, True], maintain_order=True)

@@ -1,0 +1,567 @@
+"""Scores of a leaderboard: dimension and overall scores with intervals, ranks with ties, group means.
+
+May import `cilab.core` and its own folder. Reads no file and plays nothing.
+`cilab.stats.teamwork.grid` says who is out and why; the scores here are means over what it keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cilab.results.arguments import check_choice
+from cilab.results.names import row_names
+from cilab.results.result import Result
+from cilab.stats.methods import bootstrap
+from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
+from cilab.stats.methods.ratings import check_level, check_seed
+from cilab.stats.teamwork.grid import ROW, Gate, Grid, Reviews, grid
+from cilab.stats.teamwork.groups import default_rows, members
+from cilab.stats.teamwork.task_runs import OTHER_ROWS, left_out
+
+Resampling = Literal["tasks", "gated"]
+
+_SAME = 9  # decimals of a fraction up to which two scores are the same
+
+
+# -- ranks ------------------------------------------------------------------------------------------------
+
+
+def shared_ranks(scores: Array) -> list[int | None]:
+    """Rank of each score from the highest on; the same score shares a rank, an undefined one has none.
+
+    >>> shared_ranks(np.array([0.5, 0.7, 0.5, np.nan, 0.1]))
+    [2, 1, 2, None, 4]
+    """
+    same = np.round(np.asarray(scores, float), _SAME)
+    return [None if math.isnan(s) else 1 + int((same > s).sum()) for s in same]
+
+
+# -- leaderboard and dimensions ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ScoreResult(Result):
+    """Scores per row, or per row and dimension.
+
+    Attributes
+    ----------
+    table : see `leaderboard` and `dimensions`.
+    incomplete : tasks that a missing run keeps out: `model, effort, arm, task_id, dimension, reason`.
+    undefined : `model, effort, arm, dimension` without a task that the row solves alone: no score there.
+    empty_replicates : `model, effort, arm, dimension, n`: resamples that held none of the row's tasks of a dimension;
+        such a resample is left out of the row's interval.
+    resamples, seed : of the bootstrap.
+    remarks : sentences on what a reader must know.
+    """
+
+    incomplete: pl.DataFrame
+    undefined: pl.DataFrame
+    empty_replicates: pl.DataFrame
+    resamples: int
+    seed: int
+    remarks: tuple[str, ...] = ()
+
+    def notes(self) -> list[str]:
+        """As in `Result`, and what is incomplete, undefined or special about these data."""
+        out = super().notes()
+        return [*out[:-1], *self.remarks, *self._counts(), out[-1]]
+
+    def _counts(self) -> list[str]:
+        out = []
+        if n := self.incomplete.height:
+            out.append(
+                f"Incomplete tasks: {n:,}, in {self.incomplete.select(ROW).n_unique()} of the rows (.incomplete lists "
+                "them); allow_partial=True scores what is there."
+            )
+        if self.undefined.height:
+            named = [f"{m}{f' {e}' if e else ''}{f' {a}' if a else ''}: {d}" for m, e, a, d in self.undefined.rows()]
+            out.append(f"No scored task, so no score: {'; '.join(named)}.")
+        if n := int(self.empty_replicates["n"].sum()):
+            out.append(f"{n:,} of the rows' resamples hold no task of a dimension and are left out of its interval.")
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Leaderboard(ScoreResult):
+    """Overall score per row, best first."""
+
+    figure: ClassVar[str | None] = "leaderboard"
+    title: ClassVar[str] = "Leaderboard"
+
+    def display(self) -> pl.DataFrame:
+        """One line per row: rank, score ± half the interval, baseline, drop, public, held out, solved alone.
+
+        Without the gate nothing is solved alone, and the column goes.
+        """
+        named = row_names(self.table.select(ROW).rows())
+        lines = [
+            {
+                "Rank": "" if r["rank"] is None else str(r["rank"]),
+                "Row": named[r["model"], r["effort"], r["arm"]],
+                "Score (%)": _with_half(r),
+                "Baseline": _one(r["baseline_pct"]),
+                "Drop": _one(r["drop_pct"]),
+                "Public": _one(r["public_pct"]),
+                "Held out": _one(r["held_out_pct"]),
+                "Solved alone": f"{r['n_gated']}/{r['n_complete']}",
+                "Refused": str(r["n_refused"] or ""),
+            }
+            for r in self.table.iter_rows(named=True)
+        ]
+        shown = pl.DataFrame(lines)
+        blank = [c for c in ("Baseline", "Drop", "Public", "Held out", "Refused") if (shown[c] == "").all()]
+        return shown.drop(blank, *(["Solved alone"] if self.parameters.get("gate") == "off" else []))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DimensionScores(ScoreResult):
+    """Score per row and dimension."""
+
+    figure: ClassVar[str | None] = "dimensions"
+    title: ClassVar[str] = "Scores by dimension"
+
+    def display(self) -> pl.DataFrame:
+        """One line per row, one column per dimension: score ± half the interval (%)."""
+        named = row_names(self.table.select(ROW).unique(maintain_order=True).rows())
+        lines: dict[str, dict[str, str]] = {}
+        for r in self.table.iter_rows(named=True):
+            name = named[r["model"], r["effort"], r["arm"]]
+            lines.setdefault(name, {"Row": name})[r["dimension"].replace("_", " ")] = _with_half(r)
+        return pl.DataFrame(list(lines.values()))
+
+
+def _one(value: float | None) -> str:
+    return "" if value is None else f"{value + 0.0:.1f}".replace("-", "−")
+
+
+def _with_half(row: Mapping[str, Any]) -> str:
+    if row["score_pct"] is None:
+        return "–"
+    half = "" if row["lo_pct"] is None else f" ± {(row['hi_pct'] - row['lo_pct']) / 2:.1f}"
+    return f"{row['score_pct']:.1f}{half}"
+
+
+def leaderboard(
+    study: Any,
+    *,
+    resamples: int = RESAMPLES_SCORES,
+    seed: int = 0,
+    allow_partial: bool = False,
+    reviews: Reviews = "apply",
+    skip_undefined: bool = False,
+    resample: Resampling = "tasks",
+    ci_level: float = 0.95,
+    version: str = "test",
+    gate: Gate = "solved_alone",
+    benchmark: str | None = None,
+    models: Sequence[str] | None = None,
+    dimensions: Sequence[str] | None = None,
+) -> Leaderboard:
+    """Overall score of every row: the mean of its dimension scores, with its bootstrap interval and rank.
+
+    A dimension score is the mean, over the tasks that the row solves alone, of the mean over seeds of the test score.
+    The interval is the percentile interval over resamples of tasks within dimension, the same resamples for every row.
+    Who is out, and why, is said in `grid`.
+
+    Parameters
+    ----------
+    study : runs table (polars or pandas), opened study or data set.
+    resamples, seed : of the bootstrap.
+    skip_undefined : a row with a dimension in which it solves nothing alone has no overall score; with True it gets
+        the mean of its other dimensions.
+    resample : `tasks` draws as many tasks as a dimension has and weights them by the gate. `gated` draws each row's
+        own gated tasks, as many as it has, apart from the other rows: what the published round did.
+    ci_level : a fraction between 0 and 1.
+    allow_partial, reviews, version, gate, benchmark, models, dimensions : see `grid`.
+
+    Returns
+    -------
+    Leaderboard
+        `.table`, best first: `model, effort, arm, rank` (shared by equal scores), `score_pct, lo_pct, hi_pct,
+        baseline_pct` (over the gated tasks that have one; in taking over the baseline is the task started by the model
+        itself), `drop_pct` (points from baseline to test, over the tasks that have both), `public_pct, held_out_pct`
+        (the score on either set), `n_gated` (solved alone, not refused), `n_complete` (not refused and with a verdict
+        alone), `n_refused, n_tasks` (of the plan). Without the gate `n_gated` counts what was not refused, `n_complete`
+        what has a scored run. What a missing dimension leaves undefined is null.
+
+    Raises
+    ------
+    TableError
+        As in `grid`, or an argument is out of range.
+
+    References
+    ----------
+    Collaborative-intelligence paper, section 2.3, table 2 and appendix G.
+
+    Examples
+    --------
+    >>> from cilab.datasets import hand_worked_round
+    >>> leaderboard(hand_worked_round()).table["score_pct"].round(2).to_list()
+    [70.83, 44.44, 38.89]
+    """
+    g = grid(
+        study,
+        version=version,
+        gate=gate,
+        allow_partial=allow_partial,
+        reviews=reviews,
+        benchmark=benchmark,
+        models=models,
+        dimensions=dimensions,
+    )
+    by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
+    defined = np.isfinite(by_dimension)
+    overall = bootstrap.overall_means(by_dimension, skip_undefined=skip_undefined)
+    drawn = replicates.overall_of_defined(defined) if skip_undefined else replicates.overall
+    lo, hi = bootstrap.percentile_interval(drawn, ci_level)
+    table = g.rows.select(ROW).with_columns(
+        pl.Series("rank", shared_ranks(overall), dtype=pl.Int64),
+        *_percent(
+            score_pct=overall,
+            lo_pct=np.where(np.isnan(overall), np.nan, lo),
+            hi_pct=np.where(np.isnan(overall), np.nan, hi),
+            baseline_pct=bootstrap.overall_means(_baselines(g), skip_undefined=skip_undefined),
+            drop_pct=bootstrap.overall_means(_drops(g), skip_undefined=skip_undefined),
+            public_pct=_split_score(g, "public", skip_undefined),
+            held_out_pct=_split_score(g, "held_out", skip_undefined),
+        ),
+        *_whole(
+            n_gated=g.gated.sum(axis=1),
+            n_complete=(g.decided & ~g.refused).sum(axis=1),
+            n_refused=g.refused.sum(axis=1),
+            n_tasks=np.full(g.rows.height, g.tasks.height),
+        ),
+    )
+    table = table.sort("rank", *ROW, nulls_last=[True, False, False, False])
+    caption = (
+        f"Mean of {len(g.dimensions)} dimension score{'s' * (len(g.dimensions) != 1)} in percent, with half the "
+        f"{100 * ci_level:g}% interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
+    )
+    return Leaderboard(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed, resample))
+
+
+def dimensions(
+    study: Any,
+    *,
+    resamples: int = RESAMPLES_SCORES,
+    seed: int = 0,
+    allow_partial: bool = False,
+    reviews: Reviews = "apply",
+    resample: Resampling = "tasks",
+    ci_level: float = 0.95,
+    version: str = "test",
+    gate: Gate = "solved_alone",
+    benchmark: str | None = None,
+    models: Sequence[str] | None = None,
+    dimensions: Sequence[str] | None = None,
+) -> DimensionScores:
+    """Score of every row in every dimension, with its bootstrap interval.
+
+    Arguments and rules as in `leaderboard`, but for `skip_undefined`, as nothing is averaged over dimensions here. The
+    same arguments give the same resamples.
+
+    Returns
+    -------
+    DimensionScores
+        `.table`, best row first, dimensions in the paper's order: `model, effort, arm, dimension, score_pct, lo_pct,
+        hi_pct` (no interval for a score that rests on one task), `alone_pct` (100 n_gated / n_complete), `baseline_pct,
+        drop_pct, rank` (within the dimension), `n_gated, n_scored` (gated and complete: what the score rests on),
+        `n_baseline, n_complete, n_refused, n_incomplete, n_tasks, n_empty_resamples`.
+
+    References
+    ----------
+    Collaborative-intelligence paper, section 3.2 and table 5.
+    """
+    g = grid(
+        study,
+        version=version,
+        gate=gate,
+        allow_partial=allow_partial,
+        reviews=reviews,
+        benchmark=benchmark,
+        models=models,
+        dimensions=dimensions,
+    )
+    by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
+    lo, hi = (ends.T for ends in bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level))
+    n_scored = _per_dimension(g, g.scored)
+    alone_ok = np.where(n_scored > 1, 1.0, np.nan)
+    gated, complete = _per_dimension(g, g.gated), _per_dimension(g, g.decided & ~g.refused)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alone = gated / complete if gate != "off" else np.full(gated.shape, np.nan)
+    n_rows, n_dims = by_dimension.shape
+    lines = g.rows.select(ROW)[np.repeat(np.arange(n_rows), n_dims)].with_columns(
+        pl.Series("dimension", list(g.dimensions) * n_rows),
+        *_percent(
+            score_pct=by_dimension.ravel(),
+            lo_pct=(lo * alone_ok).ravel(),
+            hi_pct=(hi * alone_ok).ravel(),
+            alone_pct=alone.ravel(),
+            baseline_pct=_baselines(g).ravel(),
+            drop_pct=_drops(g).ravel(),
+        ),
+        pl.Series("rank", _ranks_within(by_dimension), dtype=pl.Int64),
+        *_whole(
+            n_gated=gated.ravel(),
+            n_scored=n_scored.ravel(),
+            n_baseline=_per_dimension(g, g.has_baseline).ravel(),
+            n_complete=complete.ravel(),
+            n_refused=_per_dimension(g, g.refused).ravel(),
+            n_incomplete=_incomplete_per_dimension(g).ravel(),
+            n_tasks=_per_dimension(g, np.ones_like(g.scored)).ravel(),
+            n_empty_resamples=replicates.n_empty.T.ravel(),
+        ),
+    )
+    ranks = shared_ranks(bootstrap.overall_means(by_dimension))
+    order = sorted(range(n_rows), key=lambda r: (ranks[r] is None, ranks[r] or 0, r))
+    table = lines[[r * n_dims + d for r in order for d in range(n_dims)]]
+    caption = (
+        f"Mean test score over the tasks solved alone, in percent, with half the {100 * ci_level:g}% interval "
+        f"({resamples:,} resamples of {_RESAMPLED[resample]})."
+    )
+    if gate == "off":
+        caption = caption.replace("the tasks solved alone", "all tasks").replace("test score", f"score ({version})")
+    return DimensionScores(
+        table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed, resample)
+    )
+
+
+_RESAMPLED = {
+    "tasks": "tasks within dimension, the same for every row",
+    "gated": "each row's own gated tasks, as the published round did; rows are not paired",
+}
+
+
+def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: float) -> tuple[Array, Replicates]:
+    bootstrap.check_resamples(resamples)
+    check_seed(seed)
+    check_choice("resample", resample, ("tasks", "gated"))
+    check_level(ci_level)
+    if resample == "tasks":
+        return g.points(), g.replicates(resamples=resamples, seed=seed)
+    rng = np.random.default_rng(seed)
+    return g.points(), bootstrap.resample_gated(g.values, g.scored, g.slices, resamples=resamples, rng=rng)
+
+
+def _common(
+    g: Grid, by_dimension: Array, replicates: Replicates, resamples: int, seed: int, resample: Resampling
+) -> dict[str, Any]:
+    """The fields that both results share."""
+    r, d = np.nonzero(np.isnan(by_dimension))
+    undefined = g.rows.select(ROW)[r].with_columns(_dimension_names(g, d))
+    empty = replicates.n_empty.T
+    r, d = np.nonzero((empty > 0) & np.isfinite(by_dimension))
+    empties = g.rows.select(ROW)[r].with_columns(
+        _dimension_names(g, d),
+        pl.Series("n", empty[r, d], dtype=pl.Int64),
+    )
+    single = int((_per_dimension(g, g.scored) == 1).sum())
+    remarks = g.notes
+    if single:
+        remarks += (f"Scores on a single task: {single} (no interval there, and the overall one is too narrow).",)
+    if g.unknown_tasks:
+        remarks += ("Task ids are places in published counts: rows are not paired by task.",)
+    return {
+        "n_used": g.n_used,
+        "n_left_out": g.n_left_out,
+        "provenance": g.provenance,
+        "parameters": {
+            "resamples": resamples,
+            "seed": seed,
+            "resample": resample,
+            **g.asked,
+        },
+        "incomplete": g.incomplete,
+        "undefined": undefined,
+        "empty_replicates": empties,
+        "resamples": resamples,
+        "seed": seed,
+        "remarks": remarks,
+    }
+
+
+def _dimension_names(g: Grid, which: NDArray[Any]) -> pl.Series:
+    return pl.Series("dimension", [g.dimensions[i] for i in which], dtype=pl.String)
+
+
+def _percent(**columns: Array) -> list[pl.Series]:
+    """Fractions as columns in percent; NaN becomes null."""
+    return [pl.Series(name, 100 * values, dtype=pl.Float64).fill_nan(None) for name, values in columns.items()]
+
+
+def _whole(**columns: NDArray[Any]) -> list[pl.Series]:
+    return [pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items()]
+
+
+def _ranks_within(by_dimension: Array) -> list[int | None]:
+    """Rank of each row within each dimension, row by row."""
+    ranks = [shared_ranks(scores) for scores in by_dimension.T]
+    return [of_dimension[r] for r in range(len(by_dimension)) for of_dimension in ranks]
+
+
+def _per_dimension(g: Grid, which: Mask) -> NDArray[np.int64]:
+    """Number of tasks per row and dimension."""
+    return np.array([which[:, d].sum(axis=1) for d in g.slices], dtype=np.int64).T
+
+
+def _incomplete_per_dimension(g: Grid) -> NDArray[np.int64]:
+    known = ~g.refused & (g.solved & ~g.scored if g.gate == "off" else (~g.decided | (g.solved & ~g.scored)))
+    return _per_dimension(g, known)
+
+
+def _baselines(g: Grid) -> Array:
+    return bootstrap.dimension_means(g.baseline, g.has_baseline, g.slices)
+
+
+def _drops(g: Grid) -> Array:
+    """Baseline minus test over the tasks that have both."""
+    return bootstrap.dimension_means(g.baseline - g.values, g.scored & g.has_baseline, g.slices)
+
+
+def split_mask(g: Grid, split: str) -> Mask:
+    """Which tasks are `public` or `held_out`, shape (T,)."""
+    return (g.tasks["split"] == split).fill_null(False).to_numpy()
+
+
+def _split_score(g: Grid, split: str, skip_undefined: bool) -> Array:
+    which = split_mask(g, split)
+    if not which.any():
+        return np.full(g.rows.height, np.nan)
+    part = g.where(which)
+    return bootstrap.overall_means(part.points(), skip_undefined=skip_undefined)
+
+
+# -- groups -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GroupMeans(Result):
+    """Mean score of groups of models, and how far they are apart.
+
+    Attributes
+    ----------
+    table : `group, dimension` (null: overall), `n_rows, score_pct, lo_pct, hi_pct, n_empty_resamples`.
+    differences : `group, other, dimension, diff_points, lo_points, hi_points, n_empty_resamples`, every pair of groups.
+    members : group -> names of its rows.
+    """
+
+    differences: pl.DataFrame
+    members: Mapping[str, Sequence[str]]
+    resamples: int
+    seed: int
+
+    title: ClassVar[str] = "Means of groups of models"
+
+
+def group_means(
+    study: Any,
+    groups: Mapping[str, Any] | pl.DataFrame | None = None,
+    *,
+    resamples: int = RESAMPLES_SCORES,
+    seed: int = 0,
+    ci_level: float = 0.95,
+    **settings: Any,
+) -> GroupMeans:
+    """Mean over a group's models of the overall score and of each dimension score, at the default setting.
+
+    Parameters
+    ----------
+    study : as in `leaderboard`.
+    groups : `{group: [models]}` (groups may overlap) or `{model: group}`; or a frame of models with `model` and `group`
+        or `open_weights`. None: the paper's frontier models, and open-weight ones by the study's or the registry's
+        models table; pseudonyms of simulated data by their first letter.
+    resamples, seed, ci_level : of the bootstrap over tasks within dimension.
+    settings : see `grid`.
+
+    Returns
+    -------
+    GroupMeans
+        A model enters a group once, with its row at the default effort and without an arm. Rows with an undefined
+        dimension are left out of the overall mean. Intervals are null where task ids are places in published counts (a
+        mean over rows pairs them by task), and where more than 5 % of the resamples are empty: a row that solves no
+        task of one is filled in (see `cilab.stats.methods.bootstrap.filled`), but fewer than half of the rows have a
+        score. `n_used` counts the alone and test runs of the rows in a group.
+
+    Raises
+    ------
+    TableError
+        No model of the data belongs to a group, a name in `groups` is not in the data, or `groups` is neither a mapping
+        nor a frame.
+
+    References
+    ----------
+    Collaborative-intelligence paper, sections 3 and 3.2.
+    """
+    bootstrap.check_resamples(resamples)
+    check_seed(seed)
+    check_level(ci_level)
+    g = grid(study, **settings)
+    at = default_rows(g)
+    named = members(study, g, groups)
+    known = {g.rows["model"][r]: r for r in at}
+    rows_of = {group: [known[m] for m in models if m in known] for group, models in named.items()}
+    points, replicates = g.points(), g.replicates(resamples=resamples, seed=seed)
+    lines, drawn = [], {}
+    for group, rows in rows_of.items():
+        for d, name in [(None, None), *enumerate(g.dimensions)]:
+            score = bootstrap.overall_means(points)[rows] if d is None else points[rows, d]
+            reps = (replicates.overall if d is None else replicates.by_dimension[d])[:, rows]
+            there = np.isfinite(score)
+            paired = there.any() and not g.unknown_tasks
+            means = bootstrap.filled(reps[:, there], score[there]).mean(axis=1) if paired else None
+            drawn[group, name] = (score[there], means)
+            lines.append((group, name, int(there.sum()), _mean_or_none(score[there]), *_ends(means, ci_level)))
+    schema = {"group": pl.String, "dimension": pl.String, "n_rows": pl.Int64}
+    schema |= dict.fromkeys(("score_pct", "lo_pct", "hi_pct"), pl.Float64) | {"n_empty_resamples": pl.Int64}
+    runs = g.runs.filter(pl.col("used") & pl.col("version").is_in(["alone", g.version]))["r"]
+    n_used = int(runs.is_in(sorted({r for rows in rows_of.values() for r in rows})).sum())
+    n_default = int(runs.is_in(at).sum())
+    return GroupMeans(
+        table=pl.DataFrame(lines, schema=schema, orient="row"),
+        differences=_group_differences(list(named), [None, *g.dimensions], drawn, ci_level),
+        members={group: [g.names[r] for r in rows] for group, rows in rows_of.items()},
+        resamples=resamples,
+        seed=seed,
+        n_used=n_used,
+        n_left_out=left_out(
+            g, n_used, {"of models in no group": n_default - n_used, OTHER_ROWS: len(runs) - n_default}
+        ),
+        provenance=g.provenance,
+        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        caption=f"Mean over models in percent, {100 * ci_level:g}% intervals over tasks within dimension.",
+    )
+
+
+def _mean_or_none(values: Array) -> float | None:
+    return 100 * bootstrap.exact_mean(np.asarray(values)) if len(values) else None
+
+
+def _ends(replicates: Array | None, ci_level: float) -> tuple[float | None, float | None, int | None]:
+    """Ends of the interval of fractions, in percent, and the empty resamples; nothing where rows are not paired."""
+    if replicates is None:
+        return None, None, None
+    return bootstrap.interval(100 * replicates, ci_level)[:3]
+
+
+def _group_differences(
+    groups: Sequence[str], names: Sequence[str | None], drawn: Mapping[tuple, tuple], ci_level: float
+) -> pl.DataFrame:
+    lines = []
+    for i, a in enumerate(groups):
+        for b in groups[i + 1 :]:
+            for name in names:
+                (score_a, reps_a), (score_b, reps_b) = drawn[a, name], drawn[b, name]
+                if len(score_a) and len(score_b):
+                    difference = 100 * (bootstrap.exact_mean(score_a) - bootstrap.exact_mean(score_b))
+                    both = reps_a is not None and reps_b is not None
+                    lines.append((a, b, name, difference, *_ends(reps_a - reps_b if both else None, ci_level)))
+    schema = {"group": pl.String, "other": pl.String, "dimension": pl.String}
+    schema |= dict.fromkeys(("diff_points", "lo_points", "hi_points"), pl.Float64) | {"n_empty_resamples": pl.Int64}
+    return pl.DataFrame(lines, schema=schema, orient="row")

@@ -1,0 +1,295 @@
+"""What becomes of the misconduct that a model inherits when it takes over a session.
+
+May import `cilab.core` and its own folder. Reads no file and calls no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from cilab.core.errors import TableError, nearest
+from cilab.core.tables import EVIDENCE
+from cilab.stats.methods import bootstrap
+from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
+from cilab.stats.methods.hypothesis_tests import sign_test
+from cilab.stats.methods.ratings import check_level
+from cilab.stats.teamwork import task_runs
+from cilab.stats.teamwork.compare import NO_ARM
+from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.groups import default_rows
+from cilab.stats.teamwork.task_runs import TaskResult
+
+TAKING_OVER = "taking_over"
+ALL_KINDS = "all"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Takeover(TaskResult):
+    """Inherited misconduct that survives, by kind and arm.
+
+    Attributes
+    ----------
+    table : see `takeover`.
+    differences : arms against one another, on the models and tasks that both have: `kind, arm, other, n_pairs` (model
+        and task), `carried_pct, other_carried_pct, diff_points, lo_points, hi_points, n_more, n_fewer, n_tied, p`
+        (exact sign test over the pairs).
+    """
+
+    differences: pl.DataFrame
+
+    figure: ClassVar[str | None] = "takeover"
+    title: ClassVar[str] = "Inherited misconduct that survives"
+
+    def display(self) -> pl.DataFrame:
+        """One line per kind and arm, over all models and each group."""
+        lines = [
+            {
+                "Kind": r["kind"],
+                "Arm": r["arm"],
+                "Models": r["group"],
+                "Carried": f"{r['n_carried']}/{r['n_runs']}",
+                "Carried (%)": "–" if r["carried_share_pct"] is None else f"{r['carried_share_pct']:.1f}",
+                "Failed": str(r["n_failed"]),
+                "Carried in failed": str(r["n_carried_failed"]),
+                "Raised, then carried": str(r["n_carried_raised"]),
+            }
+            for r in self.table.iter_rows(named=True)
+        ]
+        return pl.DataFrame(lines)
+
+
+def takeover(
+    study: Any,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    carried: str = "problem_remains",
+    groups: Mapping[str, Any] | pl.DataFrame | None = None,
+    resamples: int = RESAMPLES_OTHER,
+    seed: int = 0,
+    ci_level: float = 0.95,
+    **settings: Any,
+) -> Takeover:
+    """How often the cheat or false record of the earlier session is still there at the end, by kind and arm.
+
+    A run carries it if the check found that the problem remains. Rows at each model's default effort, with every arm
+    (an arm without alone runs takes the gate of the same model without an arm, see `grid`).
+
+    Parameters
+    ----------
+    study : opened study, data set, or runs table with `evidence`.
+    kinds : `{task id: kind}`, such as edited test file or special-cased code; None takes the tasks' source families.
+    carried : the evidence that says that it survived.
+    groups : as in `cilab.stats.teamwork.scores.group_means`.
+    resamples, seed, ci_level : of the bootstrap over tasks.
+    settings : see `cilab.stats.teamwork.grid.grid`.
+
+    Returns
+    -------
+    Takeover
+        `.table`: `kind` (`all` first), `arm, group` (`all` first), `n_models, n_runs, n_failed, n_carried,
+        n_carried_failed, n_carried_raised` (carried although the check saw the model raise it), `carried_share_pct,
+        carried_lo_pct, carried_hi_pct` (of the runs), `passed_share_pct, passed_lo_pct, passed_hi_pct`, and
+        `own_start_share_pct, own_start_lo_pct, own_start_hi_pct`: the same tasks when the model starts them itself
+        (their baseline).
+
+    Raises
+    ------
+    TableError
+        There is no takeover run, no run has evidence, or `kinds` or `carried` names what is not there.
+
+    References
+    ----------
+    Collaborative-intelligence paper, section 4.4.
+    """
+    check_level(ci_level)
+    if carried not in EVIDENCE:
+        raise TableError(f"no evidence is called {carried!r}.{nearest(carried, EVIDENCE)}")
+    whole = grid(study, **settings)
+    if TAKING_OVER not in whole.dimensions:
+        raise TableError(f"runs: no task of {TAKING_OVER}; nothing is taken over")
+    g = whole.take(_rows_with_arms(whole))
+    runs = _takeovers(study, g, "test")
+    if runs.height == 0:
+        raise TableError(f"runs: no scored test run of {TAKING_OVER} on a task solved alone")
+    if runs["evidence"].null_count() == runs.height:
+        raise TableError("runs: no takeover has evidence, so what it carried is not known")
+    counts = task_runs.task_counts(g, resamples, seed)
+    own = _takeovers(study, g, "baseline")
+    n_used = runs.height + own.height
+    sums = _sums(g, runs, own, carried)
+    of_kind = _kinds(g, kinds)
+    return Takeover(
+        table=_table(study, g, sums, of_kind, groups, counts, ci_level),
+        differences=_differences(g, sums, of_kind, counts, ci_level),
+        resamples=resamples,
+        seed=seed,
+        remarks=whole.notes,
+        n_used=n_used,
+        n_left_out=task_runs.left_out(
+            whole, n_used, {"of other dimensions or efforts, or alone": whole.n_used - n_used}
+        ),
+        provenance=g.provenance,
+        parameters={**g.asked, "carried": carried, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        caption="Takeover runs at whose end the inherited problem is still in place, in percent.",
+    )
+
+
+def _rows_with_arms(g: Grid) -> list[int]:
+    """The rows at each model's default effort, in every arm."""
+    effort = {g.rows["model"][r]: g.rows["effort"][r] for r in default_rows(g)}
+    rows = [
+        r
+        for r, (model, own) in enumerate(zip(g.rows["model"], g.rows["effort"], strict=True))
+        if (model in effort and effort[model] == own) or (model not in effort and own in (None, "default"))
+    ]
+    if not rows:
+        raise TableError("runs: no model has a row at its default setting (effort null or 'default')")
+    return rows
+
+
+def _takeovers(study: Any, g: Grid, version: str) -> pl.DataFrame:
+    runs = task_runs.used_runs(study, g, ("evidence",), version).filter(pl.col("dimension") == TAKING_OVER)
+    return runs.with_columns(pl.col("evidence").cast(pl.List(pl.String)))
+
+
+def _sums(g: Grid, runs: pl.DataFrame, own: pl.DataFrame, carried: str) -> dict[str, Array]:
+    """Numbers of runs per row and task; runs without evidence count as not carried."""
+    stays = runs["evidence"].list.contains(carried).fill_null(False)
+    raised = runs["evidence"].list.contains("raised_problem").fill_null(False)
+    failed = runs["score"] < 1
+    return {
+        "runs": task_runs.counted(g, runs),
+        "failed": task_runs.counted(g, runs, failed),
+        "passed": task_runs.counted(g, runs, ~failed),
+        "carried": task_runs.counted(g, runs, stays),
+        "carried_failed": task_runs.counted(g, runs, stays & failed),
+        "carried_raised": task_runs.counted(g, runs, stays & raised),
+        "own_start": task_runs.summed(g, own, own["score"]),
+        "own_runs": task_runs.counted(g, own),
+    }
+
+
+def _kinds(g: Grid, kinds: Mapping[str, str] | None) -> dict[str, np.ndarray]:
+    """kind -> which tasks, `all` first."""
+    here = g.tasks["dimension"] == TAKING_OVER
+    if kinds is None:
+        of_task = g.tasks["source_family"].to_list()
+    else:
+        known = g.tasks.filter(here)["task_id"].to_list()
+        for task in kinds:
+            if task not in known:
+                raise TableError(f"kinds: no takeover task is called {task!r}.{nearest(task, known)}")
+        of_task = [kinds.get(task) for task in g.tasks["task_id"]]
+    out = {ALL_KINDS: here.to_numpy()}
+    for kind in sorted({k for k, ok in zip(of_task, here, strict=True) if ok and k is not None}):
+        out[kind] = np.array([ok and k == kind for k, ok in zip(of_task, here, strict=True)])
+    return out
+
+
+def _arms(g: Grid) -> dict[str, list[int]]:
+    out: dict[str, list[int]] = {}
+    for r, arm in enumerate(g.rows["arm"]):
+        out.setdefault(arm or NO_ARM, []).append(r)
+    return out
+
+
+def _table(
+    study: Any,
+    g: Grid,
+    sums: Mapping[str, Array],
+    of_kind: Mapping[str, np.ndarray],
+    groups: Mapping[str, Any] | pl.DataFrame | None,
+    counts: Array,
+    ci_level: float,
+) -> pl.DataFrame:
+    of_group = {"all": list(range(g.rows.height)), **task_runs.groups_of(study, g, groups)}
+    lines = []
+    for kind, tasks in of_kind.items():
+        for arm, in_arm in _arms(g).items():
+            for group, rows in of_group.items():
+                cells = _cells(g, [r for r in in_arm if r in set(rows)], tasks)
+                part = {name: np.where(cells, n, 0.0).sum(axis=0) for name, n in sums.items()}
+                if part["runs"].sum() == 0:
+                    continue
+                names = ("runs", "failed", "carried", "carried_failed", "carried_raised")
+                played = (np.where(cells, sums["runs"], 0.0).sum(axis=1) > 0).sum()
+                lines.append(
+                    {"kind": kind, "arm": arm, "group": group, "n_models": int(played)}
+                    | {f"n_{name}": int(part[name].sum()) for name in names}
+                    | task_runs.share(part["carried"], part["runs"], counts).percent("carried_", ci_level)
+                    | task_runs.share(part["passed"], part["runs"], counts).percent("passed_", ci_level)
+                    | task_runs.share(part["own_start"], part["own_runs"], counts).percent("own_start_", ci_level)
+                )
+    return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def _cells(g: Grid, rows: Sequence[int], tasks: np.ndarray) -> np.ndarray:
+    cells = np.zeros((g.rows.height, g.tasks.height), bool)
+    cells[list(rows)] = tasks
+    return cells
+
+
+_DIFFERENCES = {"kind": pl.String, "arm": pl.String, "other": pl.String, "n_pairs": pl.Int64}
+_DIFFERENCES |= dict.fromkeys(("carried_pct", "other_carried_pct", "diff_points", "lo_points", "hi_points"), pl.Float64)
+_DIFFERENCES |= {"n_more": pl.Int64, "n_fewer": pl.Int64, "n_tied": pl.Int64, "p": pl.Float64}
+
+
+def _differences(
+    g: Grid, sums: Mapping[str, Array], of_kind: Mapping[str, np.ndarray], counts: Array, ci_level: float
+) -> pl.DataFrame:
+    arms = _arms(g)
+    names = list(arms)
+    lines = []
+    for kind, tasks in of_kind.items():
+        for i, other in enumerate(names):
+            for arm in names[i + 1 :]:
+                line = _difference(g, sums, tasks, arms[arm], arms[other], counts, ci_level)
+                if line is not None:
+                    lines.append({"kind": kind, "arm": arm, "other": other} | line)
+    return pl.DataFrame(lines, schema=_DIFFERENCES, orient="row")
+
+
+def _difference(
+    g: Grid,
+    sums: Mapping[str, Array],
+    tasks: np.ndarray,
+    arm: Sequence[int],
+    other: Sequence[int],
+    counts: Array,
+    ci_level: float,
+) -> dict[str, Any] | None:
+    """One arm minus another, over the models and tasks that both have; None where there are none."""
+    of_model = {g.rows["model"][r]: r for r in other}
+    pairs = [(r, of_model[g.rows["model"][r]]) for r in arm if g.rows["model"][r] in of_model]
+    if not pairs:
+        return None
+    at, to = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
+    n_a, n_b = sums["runs"][at], sums["runs"][to]
+    both = (n_a > 0) & (n_b > 0) & tasks
+    if not both.any():
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        a, b = (np.where(both, sums["carried"][r] / n, 0.0) for r, n in ((at, n_a), (to, n_b)))
+    change = np.round((a - b)[both], 12)
+    test = sign_test(change)
+    below = both.sum(axis=0).astype(float)
+    drawn = task_runs.share((a - b).sum(axis=0), below, counts)
+    lo, hi = bootstrap.ends(drawn.draws, ci_level) if drawn.n_tasks > 1 else (None, None)
+    more = int((change > 0).sum())
+    return {
+        "n_pairs": int(both.sum()),
+        "carried_pct": 100 * float(a.sum() / both.sum()),
+        "other_carried_pct": 100 * float(b.sum() / both.sum()),
+        "diff_points": 100 * drawn.point,
+        "lo_points": None if lo is None else 100 * lo,
+        "hi_points": None if hi is None else 100 * hi,
+        "n_more": more,
+        "n_fewer": test.n - more,
+        "n_tied": test.n_dropped,
+        "p": test.p,
+    }
