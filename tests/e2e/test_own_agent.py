@@ -110,7 +110,7 @@ def make(messages):
     path = study(code)
     plan = shell.run("run", path, "--out", "out", "--dry-run", "--json")
     assert len(plan.json["run_ids"]) == ROLLOUTS
-    ended = shell.run("run", path, "--out", "out", "--json")
+    ended = shell.run("run", path, "--out", "out", "--json", cold=True)
     assert (ended.code, ended.json["ok"]) == (0, ROLLOUTS)
     for words in ("at import", "from print", "from write", "from a program", "beating"):
         assert words in ended.err
