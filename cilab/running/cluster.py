@@ -29,8 +29,9 @@ from cilab.collect.pool import ModelPool
 from cilab.collect.spec import RunSpec
 from cilab.core.errors import CilabError
 from cilab.core.redact import one_line
-from cilab.running.play import benchmarks, load_study, model_policy, models_of, run_loaded
-from cilab.running.study_file import Study, parse
+from cilab.running.load import benchmarks, load_study, model_policy, models_of
+from cilab.running.play import run_loaded
+from cilab.running.study_file import Plan, parse
 
 
 def run_on_cluster(path: str | os.PathLike[str], address: str, *, scale: float = 1.0, **settings: Any) -> Summary:
@@ -46,8 +47,8 @@ def run_on_cluster(path: str | os.PathLike[str], address: str, *, scale: float =
     CilabError
         Bad input; the cluster cannot be reached, or went away.
     """
-    study = load_study(path, scale)
-    return run_loaded(study, elsewhere=Cluster(address, study), **settings)
+    plan = load_study(path, scale)
+    return run_loaded(plan, elsewhere=Cluster(address, plan), **settings)
 
 
 #: Seconds to wait for the scheduler.
@@ -68,11 +69,11 @@ class Cluster:
     Parameters
     ----------
     address : of the Dask scheduler, such as `tcp://host:8786`.
-    study : the study that is played.
+    plan : the study that is played.
     """
 
-    def __init__(self, address: str, study: Study):
-        self.address, self._study = address, study
+    def __init__(self, address: str, plan: Plan):
+        self.address, self._plan = address, plan
         self._token = secrets.token_urlsafe(16)
         self.engine: Engine | None = None
 
@@ -121,7 +122,7 @@ class Cluster:
         future = self._client.submit(
             _play_there,
             job.spec,
-            (self._study.text, self._study.where),
+            (self._plan.text, self._plan.where),
             line,
             self._workers,
             key=f"cilab-{job.id}-{secrets.token_hex(4)}",
@@ -227,8 +228,8 @@ class _There:
 @lru_cache(maxsize=4)
 def _pool(text: str, where: str, workers: int) -> ModelPool:
     """A study's models in this process, with its share of each provider's limits."""
-    study = parse(text, benchmarks(), where=where)
-    policy, ready = model_policy(study), models_of(study)
+    plan = parse(text, benchmarks(), where=where)
+    policy, ready = model_policy(plan), models_of(plan)
     limits = {"default": Limit()} | policy["limits"]
     return ModelPool(
         ready.__getitem__, {name: limit.share(workers) for name, limit in limits.items()}, policy["policy"]

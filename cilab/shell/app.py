@@ -115,23 +115,23 @@ def run(
     ] = None,
 ) -> None:
     """Play a study. The same command again continues after any interruption."""
-    import cilab.running.play as runs
+    from cilab.running import forecast, load, play
 
     if gate not in ("on", "off"):
         raise CilabError(f"--gate {gate}: is on or off.")
     with _stdout_for_us() as ours:
         if dry_run:
-            forecast = runs.forecast_study(study, out=out, scale=scale, limit=limit, gate=gate == "on")
-            print(json.dumps(forecast.as_dict()) if as_json else _forecast_text(forecast), file=ours)
+            found = forecast.forecast_study(study, out=out, scale=scale, limit=limit, gate=gate == "on")
+            print(json.dumps(found.as_dict()) if as_json else _forecast_text(found), file=ours)
             return
-        loaded = runs.load_study(study, scale)
-        folder = out or str(runs.STUDIES / loaded.file.name)
+        plan = load.load_study(study, scale)
+        folder = out or str(load.folder_of(plan))
         elsewhere = None
         if scheduler is not None:
             from cilab.running.cluster import Cluster
 
-            elsewhere = Cluster(scheduler, loaded)
-        summary = runs.run_loaded(loaded, out=out, limit=limit, gate=gate == "on", elsewhere=elsewhere)
+            elsewhere = Cluster(scheduler, plan)
+        summary = play.run_loaded(plan, out=out, limit=limit, gate=gate == "on", elsewhere=elsewhere)
         if as_json:
             print(json.dumps(_summary_dict(summary, folder)), file=ours)
         raise typer.Exit(_tell(summary, folder))
@@ -143,7 +143,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Counts of a study, while it runs or afterwards."""
-    from cilab.running.play import status as counts
+    from cilab.running.status import status as counts
 
     found = counts(data)
     if as_json:
