@@ -35,7 +35,7 @@ _MODULES = {
     "plots": "plots",
     "registry": "core.registry",
     "reports": "reports",
-    "samples": "humans.samples",
+    "samples": "humans",
     "stats": "stats",
     "store": "store",
 }

@@ -109,7 +109,7 @@ def import_(
     from cilab.datasets.importers import import_any
 
     if kind in ("labels", "reviews"):
-        from cilab.humans.samples import restore
+        from cilab.humans import restore
 
         path = restore(path)
     print(import_any(kind, path, out, **key_values(option or [], "-o")).report.text())

@@ -53,14 +53,14 @@ def sample(
 ) -> None:
     """Draw a blind, stratified sample for people, and write its forms (CSV and notebook)."""
     import cilab
-    from cilab.humans import samples
+    from cilab.humans import sample_messages, sample_runs, write_form
 
     one_of("--what", what, "messages", "runs")
     study = cilab.open(data)
     if what == "messages":
-        drawn = samples.sample_messages(study, n or 40, seed=seed)
+        drawn = sample_messages(study, n or 40, seed=seed)
     else:
-        drawn = samples.sample_runs(study, n or 20, seed=seed)
+        drawn = sample_runs(study, n or 20, seed=seed)
     labels: Any = {"*": _named(choice)} if choice else None
     if labels is None and what == "messages":
         from cilab.running.relabel import label_choices
@@ -68,7 +68,7 @@ def sample(
         labels = label_choices(study, drawn.table["run_id"].to_list())
     for note in drawn.notes:
         say(note)
-    form = samples.write_form(drawn, out, raters=rater or ("person:1",), choices=labels, study_path=data.resolve())
+    form = write_form(drawn, out, raters=rater or ("person:1",), choices=labels, study_path=data.resolve())
     for path in (*form.csv, *form.notebooks, *([form.key] if form.key else [])):
         print(path)
 
