@@ -10,7 +10,6 @@ import html
 import io
 import json
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -69,7 +68,6 @@ $footer
 """)
 
 
-@cache
 def html_exporter() -> HTMLExporter:
     """What makes pages, with its templates compiled."""
     from nbconvert import HTMLExporter
