@@ -96,6 +96,9 @@ STATE: Mapping[str, tuple[str, ...]] = {
     r"sys\.modules(\.update|\[.*\] =)|del sys\.modules": ("cilab.reports.lean", "cilab.teamwork.sandbox.inside"),
     r"sys\._getframe": (),
     r"\.__class__ = ": (),
+    r"(?m)^\s+global \w": (),
+    # LiteLLM asks the network for prices unless it is told before its import.
+    r"os\.environ(\[.*\] =|\.(setdefault|update|pop|clear)\()": ("cilab.collect.litellm_model",),
 }
 
 
