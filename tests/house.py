@@ -93,9 +93,12 @@ MAY_TOUCH_PARQUET = ("store", "datasets")
 #: Hidden state: what a source must not hold (a regular expression), and the modules that may all the same.
 STATE: Mapping[str, tuple[str, ...]] = {
     # A library's optional imports are kept out while it loads; the box has no other module to be in.
-    r"sys\.modules(\.update|\[.*\] =)|del sys\.modules": ("cilab.reports.rendering", "cilab.teamwork.sandbox.inside"),
+    r"sys\.modules(\.update|\[.*\] =)|del sys\.modules": ("cilab.reports.lean", "cilab.teamwork.sandbox.inside"),
     r"sys\._getframe": (),
     r"\.__class__ = ": (),
+    r"(?m)^\s+global \w": (),
+    # LiteLLM asks the network for prices unless it is told before its import.
+    r"os\.environ(\[.*\] =|\.(setdefault|update|pop|clear)\()": ("cilab.collect.litellm_model",),
 }
 
 

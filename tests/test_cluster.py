@@ -15,7 +15,8 @@ import yaml
 import cilab
 from cilab.collect.engine import Played
 from cilab.running.cluster import Cluster, ClusterError, run_on_cluster
-from cilab.running.play import load_study, run_study
+from cilab.running.load import load_study
+from cilab.running.play import run_study
 from cilab.store import Study
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from cilab.core.errors import PluginError, nearest
+from cilab.core.errors import PluginError, first_line, nearest
 
 BENCHMARKS, COLUMNS, IMPORTERS = "cilab.benchmarks", "cilab.columns", "cilab.importers"
 
@@ -59,7 +59,7 @@ def load(group: str, name: str) -> Any:
     try:
         return entry.load()
     except Exception as e:
-        reason = (str(e).splitlines() or [""])[0]
+        reason = first_line(e, "")
         raise PluginError(
             f"{group}: {name} of {_origin(entry)} does not load ({type(e).__name__}: {reason}). "
             "Mend or uninstall that package; everything else works."

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.errors import TableError
+from cilab.core.errors import TableError, first_line
 
 #: Version of the tables. A part written by a newer version is refused; an older one is upgraded on read.
 TABLES_VERSION = 1
@@ -361,7 +361,7 @@ def frame(name: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     except UnicodeEncodeError:
         df = pl.from_dicts(valid_text(rows), schema=table.schema)
     except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError) as e:
-        raise TableError(f"table {name}: {_first_line(e)}") from None
+        raise TableError(f"table {name}: {first_line(e)}") from None
     return check(name, df)
 
 
@@ -431,10 +431,6 @@ _FITS = {t.name: {c.name: _KINDS[c.dtype.base_type()] for c in t.columns} for t 
 def _short(value: Any) -> str:
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).splitlines() or [type(e).__name__])[0]
 
 
 def check(name: str, df: pl.DataFrame) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from string import Template
 from typing import Any
 
 from cilab import reports
-from cilab.core.errors import CilabError, ReportError, nearest
+from cilab.core.errors import CilabError, ReportError, first_line, nearest
 
 #: Called with (finished, in all, name, reason or None) as each report ends.
 Told = Callable[[int, int, str, str | None], None]
@@ -132,7 +132,7 @@ def _outcome(name: str, done: Future[reports.RenderedReport]) -> reports.Rendere
         return str(e)
     if isinstance(e, BrokenProcessPool):
         return f"report {name}: the process that rendered it died (out of memory, or killed from outside)"
-    return f"report {name}: {type(e).__name__}: {(str(e).splitlines() or ['no reason given'])[0]}"
+    return f"report {name}: {type(e).__name__}: {first_line(e, 'no reason given')}"
 
 
 def _render(

@@ -29,7 +29,8 @@ from cilab.maze import grade as grading
 from cilab.maze import texts
 from cilab.maze.grid import Maze, MazeSettings
 from cilab.maze.plan import RULES, cached_maze
-from cilab.running.play import check_ready, drive, load_study, model_policy, resolver
+from cilab.running.load import check_ready, load_study, model_policy, resolver
+from cilab.running.play import drive
 
 #: Temperature of repeated grading (collaboration-gap paper, appendix E).
 TEMPERATURE = 0.5

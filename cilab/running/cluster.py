@@ -31,8 +31,9 @@ from cilab.collect.pool import ModelPool
 from cilab.collect.spec import RunSpec
 from cilab.core.errors import CilabError
 from cilab.core.redact import one_line
-from cilab.running.play import benchmarks, load_study, model_policy, models_of, run_loaded
-from cilab.running.study_file import Study, parse
+from cilab.running.load import benchmarks, load_study, model_policy, models_of
+from cilab.running.play import run_loaded
+from cilab.running.study_file import Plan, parse
 
 #: Seconds to wait for the scheduler.
 _CONNECT_S = 20
@@ -63,8 +64,8 @@ def run_on_cluster(
     CilabError
         Bad input; the cluster cannot be reached, went away, or has no workers.
     """
-    study = load_study(path, scale)
-    return run_loaded(study, elsewhere=Cluster(address, study, without_workers_s=without_workers_s), **settings)
+    plan = load_study(path, scale)
+    return run_loaded(plan, elsewhere=Cluster(address, plan, without_workers_s=without_workers_s), **settings)
 
 
 class ClusterError(CilabError):
@@ -79,12 +80,12 @@ class Cluster:
     Parameters
     ----------
     address : of the Dask scheduler, such as `tcp://host:8786`.
-    study : the study that is played.
+    plan : the study that is played.
     without_workers_s : seconds to wait for a worker when there is none, at the start or later.
     """
 
-    def __init__(self, address: str, study: Study, *, without_workers_s: float = WITHOUT_WORKERS_S):
-        self.address, self._study = address, study
+    def __init__(self, address: str, plan: Plan, *, without_workers_s: float = WITHOUT_WORKERS_S):
+        self.address, self._plan = address, plan
         self._without_workers_s, self._deserted = without_workers_s, False
         self._playing: set[Any] = set()
         self._token = secrets.token_urlsafe(16)
@@ -163,7 +164,7 @@ class Cluster:
         return self._client.submit(
             _play_there,
             job.spec,
-            (self._study.text, self._study.where),
+            (self._plan.text, self._plan.where),
             (self._server.address, self._token),
             self._workers,
             key=f"cilab-{job.id}-{secrets.token_hex(4)}",
@@ -275,8 +276,8 @@ class _There:
 @lru_cache(maxsize=4)
 def _pool(text: str, where: str, workers: int) -> ModelPool:
     """A study's models in this process, with its share of each provider's limits."""
-    study = parse(text, benchmarks(), where=where)
-    policy, ready = model_policy(study), models_of(study)
+    plan = parse(text, benchmarks(), where=where)
+    policy, ready = model_policy(plan), models_of(plan)
     limits = {"default": Limit()} | policy["limits"]
     return ModelPool(
         ready.__getitem__, {name: limit.share(workers) for name, limit in limits.items()}, policy["policy"]

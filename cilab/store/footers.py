@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.errors import StoreError
+from cilab.core.errors import StoreError, first_line
 from cilab.core.tables import TABLES_VERSION
 
 VERSION_KEY, JOBS_KEY = "cilab_tables", "cilab_jobs"
@@ -71,7 +71,7 @@ def footers(paths: Iterable[Path]) -> Iterator[Footer]:
 
 def damaged(path: str | Path, e: BaseException) -> StoreError:
     """The error for a part that cannot be read."""
-    reason = (str(e).splitlines() or [type(e).__name__])[0]
+    reason = first_line(e)
     return StoreError(
         f"{path}: is no readable Parquet file ({reason}). Move it and the parts of the same number away, "
         "then run the study again: only their rollouts are played again."

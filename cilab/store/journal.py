@@ -30,7 +30,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from cilab.core.errors import StoreError
+from cilab.core.errors import StoreError, first_line
 from cilab.core.tables import valid_text
 
 JOURNAL_NAME = "journal.sqlite"
@@ -53,7 +53,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 
 
 def _explain(e: Exception, path: Path) -> StoreError:
-    text = (str(e) or type(e).__name__).splitlines()[0].lower()
+    text = first_line(e).lower()
     if "full" in text or "no space" in text:
         return StoreError(f"{path}: the disk is full. Free some space and run the same command again: it continues.")
     if "readonly" in text or "read-only" in text or "unable to open" in text:

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.errors import StoreError, TableError, nearest
+from cilab.core.errors import StoreError, TableError, first_line, nearest
 from cilab.core.tables import TABLES
 from cilab.store import journal
 from cilab.store import parts as files
@@ -326,7 +326,7 @@ class RemoteStudy:
                 return None
             return ds.dataset(paths, filesystem=fs, format="parquet")
         except (OSError, ValueError, ImportError, pa.ArrowException) as e:
-            raise StoreError(f"{self.url}: cannot be read ({str(e).splitlines()[0] if str(e) else e!r}).") from None
+            raise StoreError(f"{self.url}: cannot be read ({first_line(e, repr(e))}).") from None
 
     # A stored study's own definitions, which read nothing but `self.table`.
     runs, messages, calls, labels = Study.runs, Study.messages, Study.calls, Study.labels

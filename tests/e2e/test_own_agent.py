@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import cilab
-from cilab.shell.app import _how_to_go_on
+from cilab.shell.verbs_run import how_to_go_on
 
 ROLLOUTS = 2
 ANSWER = "    return 'I go right. ACTI!'\n"
@@ -80,7 +80,7 @@ def test_an_agent_that_would_end_the_process_ends_its_rollouts_as_errors(how, sh
     ],
 )
 def test_what_asking_again_will_not_mend_is_said_before_the_command(reasons, says):
-    assert _how_to_go_on(dict.fromkeys(reasons, 1)).startswith(says)
+    assert how_to_go_on(dict.fromkeys(reasons, 1)).startswith(says)
 
 
 def test_an_agent_that_hangs_keeps_neither_the_study_nor_the_process(shell, study):

@@ -10,7 +10,9 @@ import yaml
 import cilab
 from cilab.collect.model import Completion, Usage
 from cilab.core.errors import CilabError
-from cilab.running.play import forecast_study, load_study, run_study
+from cilab.running.forecast import forecast_study
+from cilab.running.load import load_study
+from cilab.running.play import run_study
 from cilab.running.relabel import relabel
 from cilab.shell import app as cli
 from tests.teamwork.small import TASK, changed, write

@@ -21,6 +21,7 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.errors import first_line
 from cilab.core.tables import RUNS, TEAM_VERSIONS, frame
 from cilab.datasets.importers.cells import text_hash
 from cilab.datasets.importers.coverage import coverage_notes
@@ -119,7 +120,7 @@ def _open(log: Any, file: Path) -> tuple[Any, Iterator[Any]]:
 
 
 def _not_a_log(file: Path, error: Exception, files: int, tally: Tally) -> None:
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+    reason = first_line(error)[:120]
     if files == 1:
         raise ImportFailed(f"{file}: is no whole Inspect log ({reason})") from None
     tally.find("dropped", "runs", "a file that is no whole Inspect log", 1, [f"{file.name}: {reason}"])
