@@ -284,6 +284,7 @@ def prepare_folder(study: Study, out: str | os.PathLike[str] | None) -> Path:
     lock.acquire()
     try:
         journal.count_unfinished(folder)
+        store.check_writable(folder)
         _keep_file(folder, study.text)
         _keep_simulated(folder, study)
         _keep_tasks(folder, study)

@@ -13,13 +13,14 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cilab.core.errors import CilabError
+from cilab.core.errors import CilabError, CilabWarning
 
 app = typer.Typer(
     name="cilab",
@@ -661,6 +662,15 @@ def main() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+    show = warnings.showwarning
+
+    def told(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, CilabWarning):
+            _say(f"cilab: {message}")
+        else:
+            show(message, category, *where)
+
+    warnings.showwarning = told
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

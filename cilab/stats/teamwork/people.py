@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.core.tables import TEAM_VERSIONS
 from cilab.results.result import Result, number
 from cilab.stats.methods.bootstrap import exact_mean
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, grid
+from cilab.teamwork.terms import VERSIONS
 
 ALL_MODELS = "all"
 
@@ -184,8 +184,8 @@ def _people_lines(table: Any, tasks: Mapping[str, str | Sequence[str]] | None) -
             raise TableError(f"people: people_pct of {row['task']} is {pct}; it is a percentage from 0 to 100")
         if n is not None and (n < 1 or n != int(n)):
             raise TableError(f"people: people_n of {row['task']} is {n:g}; it is a whole number above 0, or null")
-        if row["version"] not in TEAM_VERSIONS:
-            hint = nearest(str(row["version"]), TEAM_VERSIONS)
+        if row["version"] not in VERSIONS:
+            hint = nearest(str(row["version"]), VERSIONS)
             raise TableError(f"people: version of {row['task']} is {row['version']!r}.{hint}")
         ids = (tasks or {}).get(row["task"], row.get("task_ids") if tasks is None else None)
         kept = {"task": row["task"], "version": row["version"], "people_pct": pct}

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.core.tables import EVIDENCE
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import sign_test
@@ -23,6 +22,7 @@ from cilab.stats.teamwork.compare import NO_ARM
 from cilab.stats.teamwork.grid import Grid, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.task_runs import TaskResult
+from cilab.teamwork.terms import EVIDENCE
 
 TAKING_OVER = "taking_over"
 ALL_KINDS = "all"
