@@ -42,6 +42,10 @@ class ReportError(CilabError):
     """A report cannot be rendered."""
 
 
+class CilabWarning(UserWarning):
+    """Something that is told once, in one line, and refuses nothing."""
+
+
 def nearest(word: str, known: list[str] | tuple[str, ...], limit: int = 3) -> str:
     """' Did you mean a, b?' with the known names nearest to `word`, or an empty string."""
     import difflib

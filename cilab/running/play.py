@@ -107,6 +107,7 @@ def prepare_folder(plan: Plan, out: str | os.PathLike[str] | None) -> Path:
     lock.acquire()
     try:
         journal.count_unfinished(folder)
+        store.check_writable(folder)
         _keep_file(folder, plan.text)
         _keep_simulated(folder, plan)
         _keep_tasks(folder, plan)

@@ -23,7 +23,6 @@ from cilab.collect.engine import Engine, Job, rollout_job
 from cilab.collect.model import ChatModel
 from cilab.collect.spec import RunSpec
 from cilab.core.errors import nearest
-from cilab.core.tables import DIMENSIONS
 from cilab.stats.teamwork.failures import NOTICED_BY_CHECK, sort_failures
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
@@ -32,6 +31,7 @@ from cilab.teamwork.plan import check_sandbox
 from cilab.teamwork.play import play
 from cilab.teamwork.sim import ExemplarActor, SimJudge, SimPartner, Stubborn
 from cilab.teamwork.task import STAGES, TASK_ID, Exemplar, TaskError, dimension_labels, dimension_modes
+from cilab.teamwork.terms import DIMENSIONS
 
 #: Agents that do one thing whatever happens, and the version that must stop them: (least share that fails, version).
 STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}

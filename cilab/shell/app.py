@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
 
-from cilab.core.errors import CilabError
+from cilab.core.errors import CilabError, CilabWarning
 from cilab.shell import verbs_data, verbs_people, verbs_run
 from cilab.shell.terminal import say
 
@@ -76,6 +77,15 @@ def main() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+    show = warnings.showwarning
+
+    def told(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, CilabWarning):
+            say(f"cilab: {message}")
+        else:
+            show(message, category, *where)
+
+    warnings.showwarning = told
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

@@ -297,7 +297,7 @@ def test_pooled_shares_and_their_intervals_are_those_of_a_plain_loop() -> None:
 @given(st.integers(0, 10_000))
 def test_whatever_the_evidence_each_failed_run_has_one_mode_and_the_order_of_rows_is_no_matter(seed) -> None:
     rng = np.random.default_rng(seed)
-    from cilab.core.tables import DIMENSIONS, EVIDENCE
+    from cilab.teamwork.terms import DIMENSIONS, EVIDENCE
 
     n = 30
     failed = pl.DataFrame(
