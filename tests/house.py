@@ -77,6 +77,8 @@ NEVER: Mapping[str, tuple[str, ...]] = {
     "plots": ("collect", *BENCHMARKS),
     "collect": tuple(part for name in BENCHMARKS for part in (f"{name}.terms", f"{name}.rules")),
     "datasets": ("collect",),
+    # Benchmarks are found by entry point: what they bring is said in collect/spec.py.
+    "running": BENCHMARKS,
 }
 #: The one door upwards: a result looks its figure up by name when `.plot()` is called.
 DOORS = {("cilab.results.result", "cilab.plots")}

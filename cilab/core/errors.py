@@ -40,6 +40,10 @@ class ReportError(CilabError):
     """A report cannot be rendered."""
 
 
+class CilabWarning(UserWarning):
+    """What a user should know and need not stop for: one line, like an error."""
+
+
 def nearest(word: str, known: list[str] | tuple[str, ...], limit: int = 3) -> str:
     """' Did you mean a, b?' with the known names nearest to `word`, or an empty string."""
     import difflib

@@ -2,14 +2,25 @@
 
 `grid` makes and splits mazes, `texts` holds the prompts, `plan` turns a study block into run specs,
 `play` plays one, `extract`, `schemes` and `grade` turn a transcript into an outcome, `annotate` looks
-for grounding and disagreement, `sim` are simulated agents.
+for grounding and disagreement, `looks` does both again on stored runs, `sim` are simulated agents.
 """
 
 from __future__ import annotations
 
 from cilab.collect.spec import Benchmark
+from cilab.maze.looks import LOOKS
 from cilab.maze.plan import MazeBlock, forecast, plan
 from cilab.maze.play import play
 from cilab.maze.sim import describe, simulated
 
-BENCHMARK = Benchmark("maze", MazeBlock, plan, play, simulated, forecast, describe)
+BENCHMARK = Benchmark(
+    name="maze",
+    block=MazeBlock,
+    plan=plan,
+    play=play,
+    simulated=simulated,
+    forecast=forecast,
+    describe=describe,
+    looks=LOOKS,
+    data_sets={"simulated_mazes": "cilab.datasets:simulated_mazes"},
+)

@@ -1,6 +1,6 @@
 """Puts a study, a benchmark and the engine together: forecast, run, status.
 
-May import `cilab.running.study_file`, the benchmarks, `cilab.collect`, `cilab.store` and `cilab.core`.
+May import `cilab.running.study_file`, `cilab.collect`, `cilab.store` and `cilab.core`; knows no benchmark by name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from cilab.collect.progress import Display, display
 from cilab.collect.retry import RetryPolicy
 from cilab.collect.spec import Benchmark
 from cilab.collect.user_model import source_hash
-from cilab.core import registry, tables
+from cilab.core import plugins, registry, tables
 from cilab.core.errors import CilabError, StoreError, StudyError, nearest
 from cilab.core.redact import hide_credentials
 from cilab.running.study_file import ModelSettings, Study, load
@@ -39,13 +38,9 @@ _SECONDS_PER_CALL = 6.0
 _SECOND_LOOK = r"^(?:grade|annotate|relabel):"
 
 
-@lru_cache(maxsize=1)
 def benchmarks() -> Mapping[str, Benchmark]:
-    """The benchmarks by name."""
-    from cilab.maze import BENCHMARK as maze
-    from cilab.teamwork import BENCHMARK as teamwork
-
-    return {maze.name: maze, teamwork.name: teamwork}
+    """The benchmarks by name, ours and those that other packages bring; each is loaded when it is asked for."""
+    return plugins.Found(plugins.BENCHMARKS)
 
 
 def load_study(path: str | os.PathLike[str], scale: float = 1.0) -> Study:
@@ -134,7 +129,7 @@ def _simulated(name: str, benchmark_of: Mapping[str, Benchmark]) -> Any:
 
     def first_known(profile: str) -> ChatModel:
         problem: CilabError | None = None
-        for benchmark in benchmarks().values():
+        for benchmark in plugins.loaded(plugins.BENCHMARKS).values():
             try:
                 return benchmark.simulated(profile)
             except CilabError as e:
@@ -189,7 +184,7 @@ def run_loaded(
 ) -> Summary:
     """As `run_study`, for a study that was read already; `elsewhere` plays its rollouts on other machines."""
     for _ in study.specs(gate=gate, limit=limit):
-        pass  # the whole plan, before anything is written: a maze that cannot be made is bad input
+        pass  # the whole plan, before anything is written: a task that cannot be made is bad input
     plan = None if limit is None else frozenset(spec.run_id for _, spec in study.specs(gate=gate))
     models = models_of(study)
     mirror = store.mirror(out)

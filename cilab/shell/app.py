@@ -387,7 +387,7 @@ Tasks = Annotated[
 @tasks_app.command(name="list")
 def tasks_list(wanted: Tasks = None, as_json: Json = False) -> None:
     """The tasks, with what each one needs."""
-    from cilab.running.prove import list_tasks
+    from cilab.teamwork.prove import list_tasks
 
     table = list_tasks(wanted or ["*"])
     if as_json:
@@ -426,7 +426,7 @@ def tasks_new(
     out: Annotated[Path, typer.Option("--out", help="The folder for your tasks.")] = Path("tasks"),
 ) -> None:
     """Write a commented template of a task."""
-    from cilab.running.prove import write_template
+    from cilab.teamwork.prove import write_template
 
     print(write_template(task_id, dimension, out))
 
