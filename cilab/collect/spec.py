@@ -246,27 +246,6 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
-    """What a benchmark adds to the page of one of its runs (`cilab.show`).
-
-    Attributes
-    ----------
-    facts : column of runs -> (its name on the page, its value in words; None is not shown). The benchmark's columns
-        that are not among them are shown as they are.
-    maps : (whose it is, map) for the section of maps: lines of symbols with blanks between them.
-    maps_title : heading of that section.
-    symbols : what each symbol of a map means; lines of them are shown as maps in messages too.
-    turns : every message is a turn of its own, so that rounds have no headings.
-    """
-
-    facts: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
-    maps: Sequence[tuple[str, str]] = ()
-    maps_title: str = "Maps"
-    symbols: Mapping[str, str] = field(default_factory=dict)
-    turns: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """What a benchmark brings: the entry point `cilab.benchmarks` of its package names one.
 
@@ -282,7 +261,7 @@ class Benchmark:
     tasks : block -> rows of the tasks table, where the benchmark has tasks with properties of their own.
     columns : its own columns of the runs table; `cilab.columns` names them too, for readers without the benchmark.
     looks : `grade`, `annotate` and `relabel`, as far as stored rollouts can be looked at again.
-    view : (rows of a run) -> View, where its pages have facts or maps of their own.
+    view : rows of a run (`cilab.show.rows.Rows`) -> what its page shows beside what every page does (`View`, there).
     data_sets : name -> "module:function" of data sets that reports can stand on.
     prove : as `cilab.teamwork.prove.check_tasks`, where its tasks bring exemplars that must come out as they say.
     """
@@ -297,7 +276,7 @@ class Benchmark:
     tasks: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
     columns: tuple[Column, ...] = ()
     looks: Mapping[str, Look] = field(default_factory=dict)
-    view: Callable[[Any], View] | None = None
+    view: Callable[[Any], Any] | None = None
     data_sets: Mapping[str, str] = field(default_factory=dict)
     prove: Callable[..., Any] | None = None
 

@@ -2,7 +2,8 @@
 
 `grid` makes and splits mazes, `texts` holds the prompts, `plan` turns a study block into run specs,
 `play` plays one, `extract`, `schemes` and `grade` turn a transcript into an outcome, `annotate` looks
-for grounding and disagreement, `looks` does both again on stored runs, `sim` are simulated agents.
+for grounding and disagreement, `looks` does both again on stored runs, `view` is what its pages show,
+`sim` are simulated agents.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from cilab.maze.looks import LOOKS
 from cilab.maze.plan import MazeBlock, forecast, plan
 from cilab.maze.play import play
 from cilab.maze.sim import describe, simulated
+from cilab.maze.view import view
 
 BENCHMARK = Benchmark(
     name="maze",
@@ -22,5 +24,6 @@ BENCHMARK = Benchmark(
     forecast=forecast,
     describe=describe,
     looks=LOOKS,
+    view=view,
     data_sets={"simulated_mazes": "cilab.datasets:simulated_mazes"},
 )
