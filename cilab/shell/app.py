@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from cilab.core.errors import CilabError
+from cilab.shell import warned
 
 app = typer.Typer(
     name="cilab",
@@ -661,6 +662,7 @@ def main() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+    warned.in_one_line()
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
