@@ -20,8 +20,6 @@ from cilab.collect.model import ChatModel, Sampling
 if TYPE_CHECKING:
     from polars import DataFrame
 
-    from cilab.core.tables import Column
-
 #: What `--with` calls code in a model's place.
 RULES = "rules"
 #: The label of an answer that was none.
@@ -247,7 +245,10 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """What a benchmark brings: the entry point `cilab.benchmarks` of its package names one.
+    """What a benchmark brings: an entry point among `cilab.benchmarks` of its package leads to one.
+
+    Its own columns of the runs table, and its words of closed lists (versions), come by another of the same name, among
+    `cilab.columns`: they are read without loading the benchmark.
 
     Attributes
     ----------
@@ -259,7 +260,6 @@ class Benchmark:
     forecast : spec -> Forecast.
     describe : profile name -> columns of the models table (family, strength, ...), for `sim/<profile>`.
     tasks : block -> rows of the tasks table, where the benchmark has tasks with properties of their own.
-    columns : its own columns of the runs table; `cilab.columns` names them too, for readers without the benchmark.
     looks : `grade`, `annotate` and `relabel`, as far as stored rollouts can be looked at again.
     view : rows of a run (`cilab.show.rows.Rows`) -> what its page shows beside what every page does (`View`, there).
     data_sets : name -> "module:function" of data sets that reports can stand on.
@@ -274,7 +274,6 @@ class Benchmark:
     forecast: Callable[[RunSpec], Forecast]
     describe: Callable[[str], Mapping[str, Any]]
     tasks: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
-    columns: tuple[Column, ...] = ()
     looks: Mapping[str, Look] = field(default_factory=dict)
     view: Callable[[Any], Any] | None = None
     data_sets: Mapping[str, str] = field(default_factory=dict)

@@ -22,6 +22,8 @@ from cilab.show.words import is_told, number, visible
 
 _RATERS = ("referee", "second", "third", "final")
 _SIMULATED = ("sim/", "sim:")
+#: Columns that benchmarks bring and every page says in its own place.
+_SAID = ("version", "evidence", "joint_share")
 _TABLES = ("runs", "messages", "labels", "calls", "annotations", "reviews", "tasks")
 
 
@@ -119,7 +121,8 @@ def _viewed(page: Page) -> Page:
         reason = (str(e).splitlines() or [""])[0]
         note = visible(f"The view of {page.run['benchmark']} failed ({type(e).__name__}: {reason}).")
         return replace(page, notes=(*page.notes, note))
-    rest = [c.name for c in benchmark.columns if c.name not in view.facts and page.run.get(c.name) is not None]
+    columns = plugins.optional(plugins.COLUMNS, page.run["benchmark"]) or ()
+    rest = [c.name for c in columns if c.name not in (*view.facts, *_SAID) and page.run.get(c.name) is not None]
     plain = {name: (name.replace("_", " "), _plain(page.run[name])) for name in rest}
     return replace(page, view=replace(view, facts={**view.facts, **plain}))
 
