@@ -334,9 +334,9 @@ def brings(monkeypatch):
 
     def bring(*found: Column, module: str = "wordpair.terms:RUNS") -> Table:
         entries = dict(plugins.names(plugins.COLUMNS))
+        loaded = dict(plugins.loaded(plugins.COLUMNS))
         entry = type("Entry", (), {"value": module})()
         monkeypatch.setattr(plugins, "names", lambda group: {**entries, "wordpair": entry})
-        loaded = dict(plugins.loaded(plugins.COLUMNS))
         monkeypatch.setattr(plugins, "loaded", lambda group: {**loaded, "wordpair": found})
         columns.brought.cache_clear()
         runs = Table("runs", tables.RUNS.doc, tables.RUNS.own, tables.RUNS.room)

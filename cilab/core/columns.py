@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 from cilab.core import plugins
+from cilab.core.errors import CilabWarning
 
 UTC = pl.Datetime("us", time_zone="UTC")
 
@@ -199,7 +200,7 @@ def brought() -> Mapping[str, tuple[Column, ...]]:
     found = {}
     for name, columns in plugins.loaded(plugins.COLUMNS).items():
         if not isinstance(columns, tuple) or not all(isinstance(c, Column) for c in columns):
-            warnings.warn(f"{plugins.COLUMNS}: {name} is no tuple of columns; it is left out.", stacklevel=2)
+            warnings.warn(f"{plugins.COLUMNS}: {name} is no tuple of columns; it is left out.", CilabWarning, stacklevel=2)
             continue
         ours = plugins.names(plugins.COLUMNS)[name].value.startswith("cilab.")
         found[name] = columns if ours else tuple(replace(c, since=None, required=False) for c in columns)
@@ -222,7 +223,7 @@ def _placed(own: Iterable[Column], room: str, more: Mapping[str, Iterable[Column
                     placed[column.name] = replace(there, allowed=column.allowed + there.allowed)
                 elif there != column:
                     what = f"{benchmark} brings {column.name!r}, which is there already"
-                    warnings.warn(f"{plugins.COLUMNS}: {what}; it is left out.", stacklevel=2)
+                    warnings.warn(f"{plugins.COLUMNS}: {what}; it is left out.", CilabWarning, stacklevel=2)
                 continue
             if column.after in order:
                 at = order.index(column.after) + 1

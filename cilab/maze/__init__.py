@@ -2,7 +2,8 @@
 
 `grid` makes and splits mazes, `texts` holds the prompts, `plan` turns a study block into run specs,
 `play` plays one, `extract`, `schemes` and `grade` turn a transcript into an outcome, `annotate` looks
-for grounding and disagreement, `sim` are simulated agents.
+for grounding and disagreement, `looks` does both again on stored runs, `view` is what its pages show,
+`sim` are simulated agents.
 
 `terms` holds its words and columns, which are read without loading any of it.
 """

@@ -62,7 +62,7 @@ def run_loaded(
 ) -> Summary:
     """As `run_study`, for a study that was read already; `elsewhere` plays its rollouts on other machines."""
     for _ in plan.specs(gate=gate, limit=limit):
-        pass  # the whole plan, before anything is written: a maze that cannot be made is bad input
+        pass  # the whole plan, before anything is written: a task that cannot be made is bad input
     whole = None if limit is None else frozenset(spec.run_id for _, spec in plan.specs(gate=gate))
     models = models_of(plan)
     mirror = store.mirror(out)

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from cilab.collect.limits import Limit
 from cilab.collect.spec import Benchmark, RunSpec, Strict
-from cilab.core.errors import CilabError, StudyError, nearest
+from cilab.core.errors import CilabError, PluginError, StudyError, nearest
 from cilab.core.inputs import checked, read_yaml
 from cilab.core.redact import hide_credentials
 
@@ -195,11 +195,15 @@ def parse(
         if not isinstance(name, str) or name not in benchmarks:
             hint = nearest(str(name), list(benchmarks))
             raise StudyError(f"{where}: {at}.benchmark is {name!r}; known: {', '.join(benchmarks)}.{hint}")
-        part = checked(benchmarks[name].block, block, where, at, StudyError)
+        try:
+            benchmark = benchmarks[name]
+        except PluginError as e:
+            raise StudyError(f"{where}: {at}.benchmark: {e}") from None
+        part = checked(benchmark.block, block, where, at, StudyError)
         if folder is not None and hasattr(part, "beside"):
             try:
                 part = part.beside(folder)
             except CilabError as e:
                 raise StudyError(f"{where}: {at}: {e}") from None
-        blocks.append((benchmarks[name], part.scaled(scale) if scale != 1.0 else part))
+        blocks.append((benchmark, part.scaled(scale) if scale != 1.0 else part))
     return Plan(file, text, tuple(blocks), where)

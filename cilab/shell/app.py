@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
 
-from cilab.core.errors import CilabError, CilabWarning
-from cilab.shell import verbs_data, verbs_people, verbs_run
+from cilab.core.errors import CilabError
+from cilab.shell import verbs_data, verbs_people, verbs_run, warned
 from cilab.shell.terminal import say
 
 #: The verbs in the order in which the help names them; groups of verbs stand before them.
@@ -77,15 +76,7 @@ def main() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-    show = warnings.showwarning
-
-    def told(message: Warning | str, category: type[Warning], *where: Any) -> None:
-        if issubclass(category, CilabWarning):
-            say(f"cilab: {message}")
-        else:
-            show(message, category, *where)
-
-    warnings.showwarning = told
+    warned.in_one_line()
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

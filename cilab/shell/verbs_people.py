@@ -80,7 +80,7 @@ def _named(texts: list[str]) -> dict[str, str]:
 
 def tasks_list(wanted: Tasks = None, as_json: Json = False) -> None:
     """The tasks, with what each one needs."""
-    from cilab.running.prove import list_tasks
+    from cilab.teamwork.prove import list_tasks
 
     table = list_tasks(wanted or ["*"])
     if as_json:
@@ -116,7 +116,7 @@ def tasks_new(
     out: Annotated[Path, typer.Option("--out", help="The folder for your tasks.")] = Path("tasks"),
 ) -> None:
     """Write a commented template of a task."""
-    from cilab.running.prove import write_template
+    from cilab.teamwork.prove import write_template
 
     print(write_template(task_id, dimension, out))
 

@@ -1,7 +1,8 @@
 """The teamwork benchmark (collaborative-intelligence paper): a model in a team, and a scripted teammate with a problem.
 
 `task` is the task file, `bank` finds tasks, `plan` turns a study block into run specs, `play` plays one with `script`,
-`judges`, `tools` and `sandbox`, `checks` gives the verdict, `acting` and `sim` act tasks out without a language model.
+`judges`, `tools` and `sandbox`, `checks` gives the verdict, `acting` and `sim` act tasks out without a language model,
+`prove` proves them, `looks` asks other judges about stored runs.
 
 `terms` and `rules` hold its words, columns and definitions, which are read without loading any of it.
 """

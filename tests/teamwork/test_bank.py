@@ -2,9 +2,10 @@
 
 import pytest
 
-from cilab.running.prove import check_tasks, list_tasks
+from cilab.running.prove import check_tasks
 from cilab.stats.teamwork.failures import RULES
 from cilab.teamwork import bank, sandbox
+from cilab.teamwork.prove import list_tasks
 from cilab.teamwork.task import FAMILIES, STAGES, dimension_modes
 from cilab.teamwork.terms import DIMENSIONS
 
