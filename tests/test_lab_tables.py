@@ -8,7 +8,7 @@ import pytest
 
 import cilab
 from cilab import datasets
-from cilab.results.result import html_table
+from cilab.results.sheet import html_table
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_an_interactive_table_is_offline_escapes_its_texts_and_is_the_same_each_
     from IPython import display as ipython
     from itables import javascript
 
-    from cilab.results.result import Interactive
+    from cilab.results.sheet import Interactive
 
     shown: list[str] = []
     monkeypatch.setattr(javascript, "_html_display_is_supported", lambda: True)

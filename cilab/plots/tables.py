@@ -16,12 +16,12 @@ import polars as pl
 
 from cilab.plots.parts import roster
 from cilab.plots.parts.style import FigureError, require
+from cilab.results.numbers import Interval
 from cilab.stats.judges.agreement import AgreementResult
 from cilab.stats.judges.grading import GradingResult
 from cilab.stats.maze.disagreement import DisagreementResult
 from cilab.stats.maze.mediation import MediationResult
 from cilab.stats.maze.pairs import PairsResult
-from cilab.stats.maze.rows import with_half
 from cilab.stats.methods.cluster import mark
 from cilab.stats.teamwork.capability import Capability
 from cilab.stats.teamwork.conflict import Conflict
@@ -534,7 +534,10 @@ def pairs(result: PairsResult) -> GT:
 
     require(result, PairsResult, "tables.pairs")
     means, shown = result.matrix(), {(r["starter"], r["follower"]): r for r in result.table.iter_rows(named=True)}
-    cells = {b: [with_half(shown.get((a, b))) for a in result.agents] for b in result.agents}
+    cells = {
+        b: [Interval.of(shown.get((a, b)), "mean", "lo", "hi", digits=2).half() for a in result.agents]
+        for b in result.agents
+    }
     bold = {name: set(_best(means[name].to_list())) for name in result.agents}
     for i, row in enumerate(means.select(result.agents).rows()):
         for j in _best(row):

@@ -219,7 +219,7 @@ def test_on_the_simulated_release_the_rating_moves_few_rows_and_its_intervals_ho
 
 
 def test_replicates_of_unchanged_data_are_the_estimate_itself() -> None:
-    from cilab.stats.methods.bradley_terry import newton_together, _win_matrix
+    from cilab.stats.methods.bradley_terry import _win_matrix, newton_together
 
     ij, wins = np.array([[0, 1], [1, 2], [0, 2]]), np.array([[3.0, 1.0], [2.0, 2.0], [4.0, 1.0]])
     beats = _win_matrix(3, ij, wins)

@@ -14,7 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.results.arguments import check_choice
-from cilab.results.result import number
+from cilab.results.numbers import number
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.ratings import check_level

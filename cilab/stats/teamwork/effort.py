@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.results.result import number
+from cilab.results.numbers import number
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.methods.hypothesis_tests import sign_test

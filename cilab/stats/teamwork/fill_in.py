@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from cilab.core.errors import TableError
 from cilab.results.arguments import check_choice
 from cilab.results.names import row_names
-from cilab.results.result import Result, number
+from cilab.results.numbers import number
+from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask

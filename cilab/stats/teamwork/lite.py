@@ -17,7 +17,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
-from cilab.results.result import Result, heading, number, readable
+from cilab.results.numbers import number
+from cilab.results.result import Result
+from cilab.results.sheet import heading, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, spearman

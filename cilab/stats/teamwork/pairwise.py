@@ -14,7 +14,9 @@ import polars as pl
 
 from cilab.core.errors import TableError
 from cilab.results.names import row_names
-from cilab.results.result import Result, number, readable
+from cilab.results.numbers import number
+from cilab.results.result import Result
+from cilab.results.sheet import readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, newton_together

@@ -16,7 +16,8 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.tables import TEAM_VERSIONS
-from cilab.results.result import Result, number
+from cilab.results.numbers import number
+from cilab.results.result import Result
 from cilab.stats.methods.bootstrap import exact_mean
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.ratings import check_level

@@ -15,7 +15,9 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
-from cilab.results.result import Result, heading, number
+from cilab.results.numbers import number
+from cilab.results.result import Result
+from cilab.results.sheet import heading
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.distributions import normal_quantile, share_interval

@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
-from cilab.results.result import Result, readable
+from cilab.results.result import Result
+from cilab.results.sheet import readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
