@@ -16,6 +16,7 @@ import polars as pl
 
 from cilab.plots.parts import roster
 from cilab.plots.parts.style import FigureError, require
+from cilab.results.names import at_default, model_of
 from cilab.results.numbers import Interval
 from cilab.stats.judges.agreement import AgreementResult
 from cilab.stats.judges.grading import GradingResult
@@ -167,13 +168,13 @@ def leaderboard(result: Leaderboard, groups: GroupMeans | None = None, *, effort
         A result is of another kind, or holds no rows.
     """
     require(result, Leaderboard, "tables.leaderboard")
-    table = result.table if efforts else roster.at_default(result.table)
+    table = result.table if efforts else at_default(result.table)
     of_group: dict[str, str] = {}
     if groups is not None:
         require(groups, GroupMeans, "tables.leaderboard")
         for group, members in groups.members.items():
             for member in members:
-                of_group.setdefault(roster.model_of(member), group)
+                of_group.setdefault(model_of(member), group)
     order = list(groups.members) if groups is not None else []
     lines = [
         {

@@ -6,7 +6,7 @@ May import nothing of ours. Rounds when it writes, and never what it is given: a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -35,6 +35,25 @@ def signed(value: float | None, digits: int = 1, missing: str = "") -> str:
     """
     text = number(value, digits, missing)
     return f"+{text}" if value is not None and value > 0 and text.strip("0.") else text
+
+
+def whole(value: float | None, digits: int = 1, missing: str = "") -> str:
+    """`value` without decimals where it is a whole number.
+
+    >>> whole(12.0), whole(12.5)
+    ('12', '12.5')
+    """
+    return number(value, 0 if value is None or value == round(value) else digits, missing)
+
+
+def decimals(values: Iterable[float | None], most: int = 4) -> int:
+    """How many it takes to write every value.
+
+    >>> decimals([12.0, 1.25, None])
+    2
+    """
+    there = [v for v in values if v is not None]
+    return next((n for n in range(most) if all(abs(v - round(v, n)) < 1e-9 for v in there)), most)
 
 
 def percent(share: float) -> str:

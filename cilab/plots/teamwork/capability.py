@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
-from cilab.stats.teamwork.capability import Capability
+from cilab.stats.teamwork.capability import MEASURES, Capability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _OVERALL = "overall"
-#: What the measures of the paper are called; others keep the name of their column.
-MEASURES = {
-    "intelligence_index": "Artificial Analysis Intelligence Index",
-    "hle_pct": "Humanity's Last Exam (%)",
-    "lmarena": "LMArena score",
-}
 
 
 def capability(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.names import model_of
 from cilab.stats.teamwork.compare import Differences
 from cilab.stats.teamwork.scores import Leaderboard
 
@@ -110,7 +111,7 @@ def differences(result: Differences, *, ax: Axes | None = None) -> Axes:
         panel="differences" if table.height else None,
         size=(style.PAGE_WIDTH, 1.5 + 1.1 * _ROW_INCHES * max(table.height, 4)),
         ncols=1,
-        names=[roster.model_of(name) for name in (*table["higher"], *table["lower"])],
+        names=[model_of(name) for name in (*table["higher"], *table["lower"])],
         notes=[
             f"Bars: {100 * result.parameters['ci_level']:g}% intervals. Left of 0: the lower row may be the better."
         ],

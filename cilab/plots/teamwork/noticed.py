@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
+from cilab.results.names import at_default
 from cilab.stats.teamwork.failures import Noticed
 from cilab.stats.teamwork.scores import Leaderboard
 
@@ -107,7 +108,7 @@ def _whole(result: Noticed) -> float | None:
 
 def _points(result: Noticed, scores: Leaderboard) -> pl.DataFrame:
     """`name, share_pct, score_pct` of the models that have both, best first."""
-    board = roster.at_default(scores.table).select(pl.col("model").alias("name"), "score_pct")
+    board = at_default(scores.table).select(pl.col("model").alias("name"), "score_pct")
     shares = result.table.filter(pl.col("by") == "model").select("name", "share_pct")
     return shares.join(board, on="name").drop_nulls().sort("score_pct", "name", descending=[True, False])
 

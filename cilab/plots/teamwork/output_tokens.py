@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
+from cilab.results.names import raised
 from cilab.stats.teamwork.effort import Effort
 from cilab.stats.teamwork.grid import ROW
 from cilab.stats.teamwork.scores import Leaderboard
@@ -54,7 +55,7 @@ def output_tokens(
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.4)
         _frame(ax, table)
-        high = roster.raised(table)
+        high = raised(table)
         for row, name, ring in zip(table.iter_rows(named=True), roster.row_names(table), high, strict=True):
             roster.point(ax, row["tokens_out"], row["score_pct"], of[row["model"]], ring=ring)
             labels.add(ax, row["tokens_out"], row["score_pct"], name)

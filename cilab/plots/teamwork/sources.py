@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.names import model_of
 from cilab.stats.teamwork.sources import SourcesResult
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def sources(
     """
     style.require(result, SourcesResult, "sources")
     rows = result.rows.drop_nulls()
-    names = [roster.model_of(row) for row in rows["row"]]
+    names = [model_of(row) for row in rows["row"]]
     parts: dict[str, Any] = {}
     if rows.height:
         parts["rows"] = partial(_rows, result=result, rows=rows, of=roster.looks(names, models))
@@ -79,7 +80,7 @@ def sources(
 
 
 def _rows(ax: Axes, *, result: SourcesResult, rows: pl.DataFrame, of: dict[str, roster.Look]) -> None:
-    is_open = pl.Series([bool(of[roster.model_of(row)].open_weights) for row in rows["row"]], dtype=pl.Boolean)
+    is_open = pl.Series([bool(of[model_of(row)].open_weights) for row in rows["row"]], dtype=pl.Boolean)
     for part, mark, label in (
         (rows.filter(~is_open), panels.SERIES[0], "Others" if is_open.any() else "Rows"),
         (rows.filter(is_open), panels.SERIES[1], "Open weights"),

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from cilab.core.errors import TableError
 from cilab.results.arguments import check_choice
-from cilab.results.names import row_names
-from cilab.results.numbers import number
+from cilab.results.names import names_of
+from cilab.results.numbers import NONE, Interval, number
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
@@ -100,23 +101,22 @@ class FillInResult(Result):
             raise TableError(f"no quantity {quantity!r}; there are {', '.join(self.quantities['quantity'])}")
         return found["value"][0]
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row: rank, score, adjusted score with its interval, the change."""
-        named = row_names(self.table.select(ROW).rows())
         lines = [
             {
-                "Rank": rank_text(r["rank"]),
-                "Row": named[r["model"], r["effort"], r["arm"]],
-                "Score (%)": number(r["score_pct"], missing="–"),
-                "Adjusted rank": rank_text(r["adjusted_rank"]),
-                "Adjusted (%)": number(r["adjusted_pct"], missing="–"),
-                "Interval": interval_text(r["lo_pct"], r["hi_pct"]),
-                "Change": number(r["change_points"], missing="–"),
+                "Rank": number(r["rank"], 0),
+                "Row": name,
+                "Score (%)": number(r["score_pct"], missing=NONE),
+                "Adjusted rank": number(r["adjusted_rank"], 0),
+                "Adjusted (%)": number(r["adjusted_pct"], missing=NONE),
+                "Interval": Interval.of(r, "adjusted_pct", "lo_pct", "hi_pct").span(NONE),
+                "Change": number(r["change_points"], missing=NONE),
                 "Filled in": str(r["n_filled"]),
             }
-            for r in self.table.iter_rows(named=True)
+            for name, r in zip(names_of(self.table), self.table.iter_rows(named=True), strict=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines, stub="Row")
 
     def notes(self) -> list[str]:
         """As in `Result`, with how well the model predicts and, where it was sampled, whether the chains are sound."""
@@ -131,16 +131,6 @@ class FillInResult(Result):
                 problems = "; ".join(self.diagnostics.problems)
                 more.append(f"No adjusted score is shown, as the chains cannot be trusted: {problems}. Draw more.")
         return [*out[:-1], *more, out[-1]]
-
-
-def rank_text(rank: int | None) -> str:
-    """A rank as it is printed; empty where there is none, as on the leaderboard."""
-    return "" if rank is None else str(rank)
-
-
-def interval_text(lo: float | None, hi: float | None) -> str:
-    """Both ends of an interval in percent, as they are printed."""
-    return "–" if lo is None or hi is None else f"{number(lo)} to {number(hi)}"
 
 
 def fill_in(

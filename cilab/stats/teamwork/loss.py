@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError
 from cilab.results.numbers import number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.methods.ratings import check_level
@@ -46,7 +47,7 @@ class Loss(TaskResult):
     figure: ClassVar[str | None] = "loss"
     title: ClassVar[str] = "Where the score is lost"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per model, over the dimensions."""
         lines = [
             {
@@ -60,7 +61,7 @@ class Loss(TaskResult):
             }
             for r in self.table.filter(pl.col("dimension") == OVERALL).iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
 
 def loss(

@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError
 from cilab.results.numbers import number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.ratings import check_level
@@ -37,7 +38,7 @@ class Pareto(TaskResult):
     figure: ClassVar[str | None] = "pareto"
     title: ClassVar[str] = "The cost of a score"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row, cheapest first; a star marks the frontier."""
         lines = [
             {
@@ -51,7 +52,7 @@ class Pareto(TaskResult):
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
     def notes(self) -> list[str]:
         """As in `Result`, with the rows that are left out by name."""

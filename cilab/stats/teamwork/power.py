@@ -17,7 +17,7 @@ import polars as pl
 from cilab.core.errors import TableError
 from cilab.results.numbers import number
 from cilab.results.result import Result
-from cilab.results.sheet import heading
+from cilab.results.sheet import Sheet, heading
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.distributions import normal_quantile, share_interval
@@ -66,7 +66,7 @@ class PowerResult(Result):
     figure: ClassVar[str | None] = "power"
     title: ClassVar[str] = "Power to tell two models apart"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per difference and seeds, one column per number of tasks per dimension: the power."""
         shown = self.table.with_columns(
             pl.col("difference_points").map_elements(lambda d: f"{d:g}", return_dtype=pl.String),
@@ -74,7 +74,7 @@ class PowerResult(Result):
         )
         keys = ["difference_points", "seeds"]
         wide = shown.pivot(on="tasks_per_dimension", index=keys, values="power")
-        return wide.rename({c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns})
+        return self.on_sheet(wide.rename({c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns}))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""

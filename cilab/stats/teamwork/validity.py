@@ -14,7 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError
 from cilab.results.result import Result
-from cilab.results.sheet import readable
+from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
@@ -85,11 +85,12 @@ class ValidityResult(Result):
             raise TableError(f"no quantity {quantity!r}; there are {', '.join(self.table['quantity'])}")
         return found["value"][0]
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per quantity."""
         shown = readable(self.table)
         span = pl.when(pl.col("Low") != "").then(pl.format("{} to {}", "Low", "High")).otherwise(pl.lit(""))
-        return shown.select("Check", "Quantity", "Value", span.alias("Interval"), "Unit", "Number", "Of", "Note")
+        cells = shown.select("Check", "Quantity", "Value", span.alias("Interval"), "Unit", "Number", "Of", "Note")
+        return self.on_sheet(cells, stub="Quantity")
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
