@@ -12,7 +12,7 @@ WORKERS ?= 2
 help:
 	@echo "make quickstart   both benchmarks, played small, scored and reported (sets everything up first)"
 	@echo "make report       every report, on the simulated data sets, in reports/index.html"
-	@echo "make docs         guides and API reference, in build/docs/index.html"
+	@echo "make docs         guides, gallery of figures and API reference, in build/docs/index.html"
 	@echo "make test         the tests (sets everything up first)"
 	@echo "make setup        only the environment in $(VENV)"
 	@echo "make lint         ruff, format check"
@@ -43,7 +43,9 @@ report: setup
 	@$(BIN)/cilab report all
 
 docs: setup
-	@$(BIN)/python docs/build_reference.py build/docs
+	@rm -rf build/docs && mkdir -p build/docs/.source
+	@$(BIN)/sphinx-build -q -j 2 --fail-on-warning -c docs/site build/docs/.source build/docs
+	@echo "build/docs/index.html"
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 tests

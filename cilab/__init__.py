@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cilab.core.version import __version__ as __version__
-from cilab.stats import ESTIMATORS
+from cilab.stats import ESTIMATORS, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from cilab.collect.engine import Summary
     from cilab.store import Study
 
-_VERBS = ("annotate", "forecast", "open", "query", "regrade", "report", "run_study", "status")
+_VERBS = ("annotate", "forecast", "open", "options", "query", "regrade", "report", "rerun", "run_study", "status")
 #: Modules that come with the package's name, loaded at first use.
 _MODULES = {
     "claims": "claims",
     "datasets": "datasets",
+    "errors": "core.errors",
     "expressions": "stats.expressions",
     "plots": "plots",
     "registry": "core.registry",
@@ -38,13 +39,13 @@ _MODULES = {
     "stats": "stats",
     "store": "store",
 }
-__all__ = sorted([*_VERBS, *ESTIMATORS])
+__all__ = sorted([*_VERBS, *ESTIMATORS, *METHODS])
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"cilab.{_MODULES[name]}")
-    if name in ESTIMATORS:
+    if name in ESTIMATORS or name in METHODS:
         return getattr(import_module("cilab.stats"), name)
     raise AttributeError(f"module 'cilab' has no attribute {name!r}")
 
@@ -75,6 +76,26 @@ def _page(study: Any, run_id: str) -> Any:
     from cilab.show import show
 
     return show(study, run_id)
+
+
+def options(**changed: Any) -> Any:
+    """Arguments of every estimator that takes them, for a while: `with cilab.options(ci_level=0.9): ...`.
+
+    See `cilab.core.options.options`. What an estimator used stands in the `.parameters` of its result.
+    """
+    from cilab.core.options import options as setting
+
+    return setting(**changed)
+
+
+def rerun(result: Any, study: Any, **handed: Any) -> Any:
+    """Repeat a result from the arguments that it recorded; see `cilab.results.estimator.rerun`."""
+    from cilab.results import estimator
+
+    name = result.get("made_by") if isinstance(result, dict) else result.made_by
+    if name in __all__:
+        __getattr__(name)  # its module registers it
+    return estimator.rerun(result, study, **handed)
 
 
 def query(sql: str, data: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Any:

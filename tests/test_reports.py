@@ -450,7 +450,8 @@ DRAWS = """
 from matplotlib.figure import Figure
 from cilab import reports
 from cilab.core.errors import TableError
-from cilab.results.result import Provenance, Result
+from cilab.core.frames import Provenance
+from cilab.results.result import Result
 import polars as pl
 
 def compute():

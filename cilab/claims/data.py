@@ -15,7 +15,7 @@ import polars as pl
 
 from cilab import datasets
 from cilab.core.errors import TableError
-from cilab.results.result import is_simulated, read_rows
+from cilab.core.frames import is_simulated, read_rows
 
 if TYPE_CHECKING:
     from cilab.stats.maze.disagreement import DisagreementResult

@@ -13,7 +13,7 @@ import polars as pl
 
 from cilab.claims.data import Answer, Estimator, Inputs, MissingInput
 from cilab.core import registry
-from cilab.results.result import read_rows
+from cilab.core.frames import read_rows
 
 #: The paper's frontier models (collaborative-intelligence paper, section 3); pseudonyms of simulated ones begin sim:F.
 FRONTIER = ("Gemini 4 Argon", "GPT-6 Astra", "GPT-6.1 Sol", "Claude Opus 5.5", "Claude Fable 5.1")

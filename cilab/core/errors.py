@@ -46,3 +46,8 @@ def nearest(word: str, known: list[str] | tuple[str, ...], limit: int = 3) -> st
 
     hits = difflib.get_close_matches(word, list(known), n=limit, cutoff=0.5)
     return f" Did you mean {', '.join(hits)}?" if hits else ""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's words, or its class where it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

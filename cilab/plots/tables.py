@@ -1,6 +1,6 @@
 """The papers' tables from results: one function per kind, each returns a great_tables `GT`.
 
-May import `cilab.core`, `cilab.datasets`, `cilab.stats`, `cilab.plots.style` and `roster`. Computes
+May import `cilab.core`, `cilab.datasets`, `cilab.stats`, `cilab.plots.parts.style` and `roster`. Computes
 nothing: every cell is a number of the result, written as text. `.as_raw_html()` of a table is HTML; `latex` is LaTeX.
 Source notes say what the numbers stand on, and that agents are simulated where they are.
 """

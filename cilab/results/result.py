@@ -7,60 +7,19 @@ figure up by name in `cilab.plots` when it is called, and that is the one door u
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError
+from cilab.core.frames import Provenance
 from cilab.results.sheet import Interactive, Sheet, readable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: How the names of simulated agents and of the pseudonyms in simulated data begin.
-SIMULATED_PREFIXES = ("sim/", "sim:")
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where a result's rows come from.
-
-    Attributes
-    ----------
-    study : name of the study, or the names found in the rows, joined by " + ".
-    data_hash : hash of the data; for a bare frame, of the rows that were read, in any order.
-    simulated : True when any agent in the data is simulated.
-    last_finished_at : when the last rollout finished (UTC), or None where the data do not say.
-    code_version : version of cilab that computed the result.
-    """
-
-    study: str
-    data_hash: str
-    simulated: bool
-    last_finished_at: datetime | None
-    code_version: str
-
-    def line(self) -> str:
-        """The small print: one sentence."""
-        when = self.last_finished_at
-        last = f"last rollout finished {_minute(when)}" if when else "no finishing times"
-        return f"Study {self.study}, data {self.data_hash[:12]}, {last}, cilab {self.code_version}."
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as JSON-able values, for a file's metadata."""
-        last = self.last_finished_at
-        return {
-            "study": self.study,
-            "data_hash": self.data_hash,
-            "simulated": self.simulated,
-            "last_finished_at": None if last is None else last.astimezone(UTC).isoformat(),
-            "code_version": self.code_version,
-        }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,7 +32,9 @@ class Result:
     n_used : number of rows of the input that entered the estimate.
     n_left_out : reason -> number of rows that did not. `n_used` and these add up to the rows read.
     provenance : where the rows come from.
-    parameters : the arguments of the call, JSON-able.
+    parameters : every argument of the call by value, JSON-able (see `cilab.results.estimator`), and what the estimator
+        settled where nothing was asked.
+    made_by : name of the estimator that made it, as on the face; `cilab.rerun` repeats it.
     caption : one or two sentences: what is shown, in which unit, with which interval.
     """
 
@@ -82,6 +43,7 @@ class Result:
     n_left_out: Mapping[str, int]
     provenance: Provenance
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    made_by: str = ""
     caption: str = ""
 
     #: Name of the figure in `cilab.plots`; None where there is none.
@@ -154,126 +116,3 @@ class Result:
 
     def _repr_html_(self) -> str:
         return self.sheet()._repr_html_()
-
-
-def read_rows(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> tuple[pl.DataFrame, Provenance]:
-    """The wanted columns of runs, in memory, and where they come from.
-
-    Parameters
-    ----------
-    data : polars DataFrame or LazyFrame, pandas DataFrame, or an opened study (anything with a LazyFrame `.runs`;
-        its `.name`, `.data_hash`, `.simulated` and `.last_finished_at` are the provenance).
-    required : columns that must be there.
-    optional : columns that are read where they are there, and null where not.
-
-    Returns
-    -------
-    rows : DataFrame with the columns `required + optional`.
-    provenance : of the study, or read off the rows.
-
-    Raises
-    ------
-    TableError
-        `data` is something else, has no rows, or lacks a required column.
-    """
-    study = None
-    if not isinstance(data, (pl.DataFrame, pl.LazyFrame)):
-        if type(data).__module__.partition(".")[0] == "pandas":
-            data = _from_pandas(data, {*required, *optional, "study", "finished_at"})
-        elif hasattr(data, "runs"):
-            study, data = data, data.runs
-    if not isinstance(data, (pl.DataFrame, pl.LazyFrame)):
-        raise TableError(
-            f"runs must be a polars or pandas DataFrame or an opened study, not {type(data).__name__}"
-            + ("; open the study first: cilab.open(path)" if isinstance(data, str) else "")
-        )
-    lazy = data.lazy()
-    there = lazy.collect_schema().names()
-    missing = [c for c in required if c not in there]
-    if missing:
-        hints = "".join(nearest(c, there, 1) for c in missing)
-        raise TableError(f"runs: missing column {', '.join(missing)}.{hints}")
-    wanted = [*required, *(c for c in optional if c not in required)]
-    rows = lazy.select([c for c in dict.fromkeys([*wanted, "study", "finished_at"]) if c in there]).collect()
-    if rows.height == 0:
-        raise TableError("runs: no rows; nothing has been collected yet, or a filter left nothing")
-    source = _of_study(study, rows) if study is not None else _of_rows(rows)
-    gone = [pl.lit(None).alias(c) for c in wanted if c not in there]
-    return rows.with_columns(gone).select(wanted), source
-
-
-def _from_pandas(data: Any, wanted: set[str]) -> pl.DataFrame:
-    """The wanted columns only: a strange object column elsewhere is no concern of ours."""
-    try:
-        return pl.from_pandas(data[[c for c in data.columns if c in wanted]])
-    except (pl.exceptions.PolarsError, TypeError, ValueError, ArithmeticError) as e:
-        raise TableError(f"runs: a pandas column cannot be read: {_first_line(e)}") from None
-
-
-def _of_study(study: Any, rows: pl.DataFrame) -> Provenance:
-    return Provenance(
-        study=str(getattr(study, "name", "unnamed")),
-        data_hash=str(getattr(study, "data_hash", None) or _hash(rows)),
-        simulated=bool(getattr(study, "simulated", False)) or _any_simulated(rows),
-        last_finished_at=getattr(study, "last_finished_at", None) or _last(rows),
-        code_version=_code_version(),
-    )
-
-
-def _of_rows(rows: pl.DataFrame) -> Provenance:
-    names = sorted(rows["study"].drop_nulls().unique().to_list()) if "study" in rows.columns else []
-    return Provenance(
-        study=" + ".join(map(str, names)) or "unnamed",
-        data_hash=_hash(rows),
-        simulated=_any_simulated(rows),
-        last_finished_at=_last(rows),
-        code_version=_code_version(),
-    )
-
-
-def is_simulated(name: str | None) -> bool:
-    """Whether `name` is a simulated agent's (`sim/strong`) or a pseudonym of simulated data (`sim:F1`)."""
-    return name is not None and name.startswith(SIMULATED_PREFIXES)
-
-
-def _any_simulated(rows: pl.DataFrame) -> bool:
-    return any(
-        is_simulated(name)
-        for c in ("model", "partner_model")
-        if c in rows.columns
-        for name in rows[c].cast(pl.String, strict=False).unique()
-    )
-
-
-def _hash(rows: pl.DataFrame) -> str:
-    """Hash of the rows' content; the order of rows and columns does not matter."""
-    plain = rows.select(_as_text(c, rows.schema[c]) for c in sorted(rows.columns))
-    text = plain.sort(plain.columns, nulls_last=True).write_csv(null_value="\\N")
-    return hashlib.blake2b(text.encode(), digest_size=15).hexdigest()
-
-
-def _as_text(column: str, dtype: pl.DataType) -> pl.Expr:
-    if isinstance(dtype, pl.List):
-        return pl.col(column).list.eval(pl.element().cast(pl.String)).list.join("\x1f")
-    return pl.col(column).cast(pl.String, strict=False)
-
-
-def _last(rows: pl.DataFrame) -> datetime | None:
-    last = rows["finished_at"].max() if "finished_at" in rows.columns else None
-    if not isinstance(last, datetime):
-        return None
-    return last if last.tzinfo else last.replace(tzinfo=UTC)
-
-
-def _code_version() -> str:
-    from cilab.core.version import __version__
-
-    return __version__
-
-
-def _minute(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

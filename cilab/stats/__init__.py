@@ -47,10 +47,17 @@ ESTIMATORS = {
     "validity": "teamwork.validity",
     "weighting": "teamwork.weighting",
 }
-__all__ = ["ESTIMATORS", *sorted(ESTIMATORS)]
+#: Methods that take any table, not only runs: public too.
+METHODS = {
+    "bradley_terry": "methods.bradley_terry",
+    "krippendorff": "methods.coefficients",
+    "mediate": "maze.mediation",
+}
+_WHERE = ESTIMATORS | METHODS
+__all__ = ["ESTIMATORS", "METHODS", *sorted(_WHERE)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ESTIMATORS:
+    if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{ESTIMATORS[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -17,10 +17,10 @@ import cilab
 from cilab import datasets
 from cilab.core import registry
 from cilab.core.errors import StoreError, TableError
+from cilab.core.frames import read_rows
 from cilab.core.tables import TABLES, empty, frame
 from cilab.datasets import published
 from cilab.datasets.dataset import Dataset
-from cilab.results.result import read_rows
 
 FILES = Path(__file__).resolve().parents[2] / "data" / "published"
 

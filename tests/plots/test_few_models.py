@@ -75,7 +75,7 @@ def test_few_models_are_drawn_or_refused_in_one_line(figure: str, n: int, tasks:
 def test_releases_any_number_of_days_apart_are_drawn(apart: tuple[int, ...]) -> None:
     names = MODELS[: len(apart) + 1]
     days = [date(2026, 1, 20) + timedelta(days=sum(apart[:i])) for i in range(len(names))]
-    found = cilab.release(few(names), models=pl.DataFrame({"model": names, "released": days}))
+    found = cilab.release(few(names), facts=pl.DataFrame({"model": names, "released": days}))
     ax = plots.release(found)
     save(ax)
     rows = [line.get_xdata()[0] for line in ax.lines if line.get_gid() == "row"]

@@ -78,7 +78,7 @@ def test_the_long_gap_is_squeezed_and_marked() -> None:
 
 def test_an_axis_without_a_long_gap_is_not_broken() -> None:
     models = release().models.collect().filter(pl.col("released") > date(2026, 7, 1))
-    ax = plots.release(cilab.release(release(), models=models))
+    ax = plots.release(cilab.release(release(), facts=models))
     assert ax.get_xscale() == "linear"
     assert [p for p in ax.patches if p.get_gid() == "break"] == []
 

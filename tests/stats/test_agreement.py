@@ -82,7 +82,7 @@ def test_the_mean_of_cohens_kappas_is_lights() -> None:
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 def test_krippendorffs_alpha_is_that_of_the_definition_and_not_irrs(level: str) -> None:
-    value = agree.krippendorff_alpha(anxiety(), level=level).value
+    value = agree.krippendorff(anxiety(), level=level).value
     assert value == pytest.approx(GOLDEN["kripp_anxiety"][level], rel=1e-12)
     assert value != pytest.approx(GOLDEN["kripp_anxiety_irr_WRONG"][level], abs=1e-3)
 
@@ -114,7 +114,7 @@ def test_shrout_and_fleiss_six_coefficients() -> None:
 @pytest.mark.parametrize(("level", "printed"), [("nominal", 0.691), ("interval", 0.811)])
 def test_krippendorffs_alpha_with_missing_ratings_is_that_of_a_worked_example(level: str, printed: float) -> None:
     units = list(zip(*KRIPPENDORFF, strict=True))
-    alpha = agree.krippendorff_alpha(units, level=level)
+    alpha = agree.krippendorff(units, level=level)
     assert alpha.value == pytest.approx(printed, abs=0.0006)
     assert alpha.n_left_out == {"with fewer than two ratings": 3}
 
@@ -142,6 +142,32 @@ def test_the_papers_leniency_test_and_the_share_it_could_detect() -> None:
     assert result.test.p == pytest.approx(0.675, abs=0.0005)
     assert result.detectable == pytest.approx(0.19, abs=0.006)
     assert result.majority == 3
+
+
+@pytest.mark.parametrize(("n_own", "n_other", "hits"), [(14, 9, 1), (5, 30, 4), (20, 20, 0)])
+def test_the_detectable_share_is_that_of_counting_every_table(n_own: int, n_other: int, hits: int) -> None:
+    # In whole numbers: the ways to have i of the own and j of the other messages lenient, and the tables they reject.
+    def ways(i: int, j: int) -> int:
+        return math.comb(n_own, i) * math.comb(n_other, j)
+
+    def rejects(i: int, j: int) -> bool:
+        same = [ways(k, i + j - k) for k in range(max(0, i + j - n_other), min(n_own, i + j) + 1)]
+        p = sum(w for w in same if w <= ways(i, j)) / sum(same)
+        return p <= 0.05 and i * n_other > j * n_own
+
+    base = hits / n_other
+    found = [(i, j) for i in range(n_own + 1) for j in range(n_other + 1) if rejects(i, j)]
+
+    def power(share: float) -> float:
+        chances = (
+            ways(i, j) * share**i * (1 - share) ** (n_own - i) * base**j * (1 - base) ** (n_other - j) for i, j in found
+        )
+        return math.fsum(chances)
+
+    final = [True] * (n_own + n_other)
+    judges = [[True] * 4] * n_own + [[False] * 4] * hits + [[True] * 4] * (n_other - hits)
+    result = agree.leniency_test(final, judges, [True] * n_own + [False] * n_other)
+    assert power(result.detectable) >= 0.8 > power(result.detectable - 0.001)
 
 
 def test_a_label_that_does_not_give_way_is_never_lenient_and_missing_judges_are_counted() -> None:
@@ -231,9 +257,9 @@ def test_kappas_agree_with_counting_all_pairs(rows: list[list[int]]) -> None:
 def test_alpha_agrees_with_the_definition_with_ratings_missing(rows, level: str, random) -> None:
     holed = [[v if random.random() < 0.8 else None for v in row] for row in rows]
     if not any(sum(v is not None for v in row) > 1 for row in holed):
-        assert agree.krippendorff_alpha(holed, level=level).reason == "no subject with two ratings"
+        assert agree.krippendorff(holed, level=level).reason == "no subject with two ratings"
         return
-    assert same(agree.krippendorff_alpha(holed, level=level).value, alpha_by_pairs(holed, level))
+    assert same(agree.krippendorff(holed, level=level).value, alpha_by_pairs(holed, level))
 
 
 @settings(max_examples=60, deadline=None)
@@ -269,8 +295,8 @@ def test_one_category_has_no_kappa_and_no_alpha_but_full_raw_agreement() -> None
     results = [
         agree.cohen_kappa(["a"] * 5, ["a"] * 5, resamples=10),
         agree.fleiss_kappa(one, resamples=10),
-        agree.krippendorff_alpha(one, resamples=10),
-        agree.krippendorff_alpha([[3, 3]] * 5, level="interval"),
+        agree.krippendorff(one, resamples=10),
+        agree.krippendorff([[3, 3]] * 5, level="interval"),
     ]
     for result in results:
         assert (result.value, result.lo, result.raw) == (None, None, 1.0)
@@ -280,7 +306,7 @@ def test_one_category_has_no_kappa_and_no_alpha_but_full_raw_agreement() -> None
 def test_raters_who_all_agree_have_kappa_one_and_a_correlation_of_one_of_width_zero() -> None:
     rows = [["a", "a", "a"], ["b", "b", "b"], ["a", "a", "a"], ["c", "c", "c"]] * 3
     assert agree.fleiss_kappa(rows).value == pytest.approx(1)
-    assert agree.krippendorff_alpha(rows).value == pytest.approx(1)
+    assert agree.krippendorff(rows).value == pytest.approx(1)
     for form in agree.icc_forms([[0.1, 0.1, 0.1], [0.7, 0.7, 0.7], [0.3, 0.3, 0.3]]).values():
         assert (form.value, form.lo, form.hi) == (pytest.approx(1), 1.0, 1.0)
         assert form.detail["F"] is None
@@ -316,7 +342,7 @@ def test_subjects_with_missing_ratings_are_counted() -> None:
 def test_pandas_and_polars_frames_with_missing_values_read_alike() -> None:
     rows = [["a", "a", None], ["a", "b", "b"], ["b", None, "b"]]
     values = [
-        agree.krippendorff_alpha(data).value
+        agree.krippendorff(data).value
         for data in (rows, pd.DataFrame(rows), pl.DataFrame(rows, orient="row"), pd.DataFrame(rows, dtype="string"))
     ]
     assert len(set(values)) == 1
@@ -354,10 +380,10 @@ def test_ratings_given_as_counts_and_unequal_numbers_of_raters_are_refused() -> 
         (lambda: agree.cohen_kappa([1], [1], weights="cubic"), "None, linear, quadratic"),
         (lambda: agree.cohen_kappa("aab", "aba"), "not a text"),
         (lambda: agree.fleiss_kappa([[1], [2]]), "two raters or more"),
-        (lambda: agree.krippendorff_alpha([["a", "b"]], level="interval"), "takes numbers"),
-        (lambda: agree.krippendorff_alpha([["a", "b"]], level="ordinal"), "needs an order"),
-        (lambda: agree.krippendorff_alpha([[-1, 2]], level="ratio"), "numbers from 0 on"),
-        (lambda: agree.krippendorff_alpha([[1, 2]], level="ordinary"), "Did you mean ordinal"),
+        (lambda: agree.krippendorff([["a", "b"]], level="interval"), "takes numbers"),
+        (lambda: agree.krippendorff([["a", "b"]], level="ordinal"), "needs an order"),
+        (lambda: agree.krippendorff([[-1, 2]], level="ratio"), "numbers from 0 on"),
+        (lambda: agree.krippendorff([[1, 2]], level="ordinary"), "Did you mean ordinal"),
         (lambda: agree.icc([[1, None], [2, 3]]), "1 of 2 subjects lack a rating, the first at position 0"),
         (lambda: agree.icc([[1, 2]]), "needs 2 subjects"),
         (lambda: agree.icc([[1, 2], [2, 3]], form="ICC2"), "not one of"),
@@ -386,7 +412,7 @@ def test_order_of_subjects_and_raters_and_names_of_categories_do_not_matter(rows
     columns = random.sample(range(len(rows[0])), len(rows[0]))
     new_names = dict(zip([1, 2, 3, 4], random.sample(["p", "q", "r", "s"], 4), strict=True))
     other = [[new_names[row[c]] for c in columns] for row in shuffled]
-    for coefficient in (agree.fleiss_kappa, agree.krippendorff_alpha, agree.raw_agreement):
+    for coefficient in (agree.fleiss_kappa, agree.krippendorff, agree.raw_agreement):
         how = {"counts": False} if coefficient is agree.fleiss_kappa else {}
         assert same(coefficient(rows, **how).value, coefficient(other, **how).value)
     swapped = agree.cohen_kappa([r[1] for r in shuffled], [r[0] for r in shuffled])
@@ -406,7 +432,7 @@ def test_intraclass_correlations_do_not_depend_on_the_unit(rows, scale: float, s
 def test_no_coefficient_is_ever_nan(rows) -> None:
     results = [
         agree.fleiss_kappa(rows, counts=False, resamples=20),
-        agree.krippendorff_alpha(rows, level="ordinal", resamples=20),
+        agree.krippendorff(rows, level="ordinal", resamples=20),
         agree.cohen_kappa([r[0] for r in rows], [r[1] for r in rows], resamples=20),
         *agree.icc_forms(rows).values(),
     ]
@@ -585,7 +611,7 @@ def test_a_study_that_cannot_be_compared_is_refused_in_one_line(call, words: str
 def test_rows_with_a_count_are_rows_repeated() -> None:
     rows, times = [["a", "a"], ["a", "b"], ["b", "b"], [None, "b"]], [5, 2, 3, 4]
     repeated = [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
-    for coefficient in (agree.raw_agreement, agree.krippendorff_alpha):
+    for coefficient in (agree.raw_agreement, agree.krippendorff):
         one, other = coefficient(rows, times=times, resamples=100), coefficient(repeated, resamples=100)
         assert (one.value, one.lo, one.hi, one.n_left_out) == (other.value, other.lo, other.hi, other.n_left_out)
     with pytest.raises(TableError, match="one whole number from 1 on for each of the 4 subjects"):

@@ -47,6 +47,37 @@ def small(n_clusters: int = 12, rows: int = 8, seed: int = 0) -> tuple[np.ndarra
     return np.column_stack([np.ones_like(x), x, d]), y, cl.Clusters(codes, tuple(range(n_clusters)))
 
 
+def ols(matrix: np.ndarray, y: np.ndarray, groups: cl.Clusters) -> cl.LinearFit:
+    """Least squares on columns as they are."""
+    columns = cl.standardised(matrix)
+    return cl.ols(columns, columns.z.T @ columns.z, y, groups)
+
+
+def linear_draws(
+    matrix: np.ndarray, y: np.ndarray, groups: cl.Clusters, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of a linear model in every replicate, (replicates, columns), and which columns were passed over.
+
+    By the elimination that solves the replicates of mediation; NaN where a replicate does not determine a coefficient.
+    """
+    z, mean, sd = cl.standardised(matrix)
+    shift = y.mean()
+    k = matrix.shape[1]
+    products = cl.grams(np.column_stack([z, y - shift]), groups.codes, groups.n)
+    draws, dropped = np.empty((len(counts), k)), np.empty((len(counts), k), bool)
+    for part in cl.chunks(len(counts)):
+        gram = cl.matrices(cl.product(products, counts[part].T), k + 1, k + 1)
+        upper, kept = cl.eliminate(gram, k)
+        b = cl.back_substitute(upper, kept, k, k).T
+        draws[part] = b / sd
+        draws[part, 0] = b[:, 0] + shift - (b[:, 1:] * (mean[1:] / sd[1:])).sum(axis=1)
+        dropped[part] = ~kept.T
+    for r in np.flatnonzero(dropped.any(axis=1)):
+        gram = cl.symmetric(cl.matrices((products @ counts[r])[:, None], k + 1, k + 1))[0, :k, :k]
+        draws[r, cl._undefined(gram, mean, sd)] = np.nan
+    return draws, dropped
+
+
 # -- standard errors
 
 
@@ -55,9 +86,9 @@ def test_coefficients_and_hc1_errors_of_the_simulated_data_are_those_of_r_sandwi
     frame, groups = simulated(), cl.clusters(simulated()["pair"])
     controls = cl.design(frame, CONTROLS, MEDIUM).matrix
     x, m, y = (frame[c].to_numpy().astype(float) for c in ("grounding", "global_strategy", "outcome"))
-    first = cl.ols(np.column_stack([controls, x]), m, groups)
-    second = cl.ols(np.column_stack([controls, x, m]), y, groups)
-    third = cl.ols(np.column_stack([controls, x, m, x * m]), y, groups)
+    first = ols(np.column_stack([controls, x]), m, groups)
+    second = ols(np.column_stack([controls, x, m]), y, groups)
+    third = ols(np.column_stack([controls, x, m, x * m]), y, groups)
     got = {"m": first.se[-1], "b": second.se[-1], "direct": second.se[-2], "synergy": third.se[-1]}
     for name, value in golden["cluster_se"].items():
         assert got[name] == pytest.approx(value, rel=1e-6), name
@@ -71,10 +102,10 @@ def test_petersen_data_have_the_errors_of_r_sandwich_and_its_bootstrap() -> None
     lines = [line.split(",") for line in (SHARED / "petersen_first100.csv").read_text().splitlines()[1:]]
     firm, x, y = (np.array([float(line[i]) for line in lines]) for i in (0, 2, 3))
     groups = cl.clusters(pl.Series("firm", firm.astype(int)))
-    fit = cl.ols(np.column_stack([np.ones_like(x), x]), y, groups)
+    fit = ols(np.column_stack([np.ones_like(x), x]), y, groups)
     np.testing.assert_allclose(fit.coef, golden["coef"], rtol=1e-9)
     np.testing.assert_allclose(fit.se, golden["se_cluster_HC1"], rtol=1e-9)
-    draws, _ = cl.bootstrap_ols(np.column_stack([np.ones_like(x), x]), y, groups, groups.counts(4000, 7))
+    draws, _ = linear_draws(np.column_stack([np.ones_like(x), x]), y, groups, groups.counts(4000, 7))
     np.testing.assert_allclose(draws.std(axis=0, ddof=1), golden["pairs_cluster_boot"]["se"], rtol=0.04)
     ends = np.array([cl.summarise(column)[:2] for column in draws.T]).T
     np.testing.assert_allclose(ends, golden["pairs_cluster_boot"]["ci"], atol=0.03)
@@ -89,7 +120,7 @@ def test_jobs_data_have_the_cluster_errors_of_r_in_every_coefficient() -> None:
         ("job_seek", ["treat", "econ_hard", "sex", "age"], "m"),
         ("depress2", ["treat", "job_seek", "econ_hard", "sex", "age"], "y"),
     ):
-        fit = cl.ols(cl.design(frame, terms).matrix, frame[outcome].to_numpy(), groups)
+        fit = ols(cl.design(frame, terms).matrix, frame[outcome].to_numpy(), groups)
         np.testing.assert_allclose(fit.coef, [v[0] for v in golden[f"model_{name}"].values()], rtol=1e-9)
         np.testing.assert_allclose(fit.se, golden[f"clusterSE_{name}"], rtol=1e-9)
 
@@ -101,10 +132,39 @@ def test_ols_agrees_with_statsmodels_in_the_whole_covariance() -> None:
     near = 1e3 * matrix[:, 1] + np.random.default_rng(0).normal(size=len(y))  # R squared 0.999999
     matrix = np.column_stack([matrix, near])
     theirs = sm.OLS(y, matrix).fit(cov_type="cluster", cov_kwds={"groups": groups.codes})
-    fit = cl.ols(matrix, y, groups)
+    fit = ols(matrix, y, groups)
     np.testing.assert_allclose(fit.coef, theirs.params, rtol=1e-8)
     np.testing.assert_allclose(fit.se, theirs.bse, rtol=1e-8)
     assert fit.rss == pytest.approx(theirs.ssr, rel=1e-9)
+
+
+@pytest.mark.parametrize(("n_clusters", "rows"), [(12, 8), (3, 1), (2, 40)])
+def test_linear_errors_are_the_sandwich_worked_cluster_by_cluster(n_clusters: int, rows: int) -> None:
+    # With as many columns as rows the factor (n - 1) / (n - k) does not exist and is left out.
+    matrix, y, groups = small(n_clusters, rows, seed=6)
+    n, k = matrix.shape
+    fit = ols(matrix, y, groups)
+    bread = np.linalg.inv(matrix.T @ matrix)
+    coef = bread @ matrix.T @ y
+    sums = [matrix[groups.codes == c].T @ (y - matrix @ coef)[groups.codes == c] for c in range(n_clusters)]
+    meat = np.sum([np.outer(s, s) for s in sums], axis=0)
+    factor = n_clusters / (n_clusters - 1) * ((n - 1) / (n - k) if n > k else 1)
+    np.testing.assert_allclose(fit.coef, coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fit.vcov, factor * bread @ meat @ bread, rtol=1e-9, atol=1e-12)
+
+
+def test_estimates_are_the_replicate_that_draws_every_cluster_once() -> None:
+    # Replicates have a solver of their own, the logit of all rows is from statsmodels.
+    for seed in range(5):
+        matrix, y, groups = small(seed=seed)
+        once = np.ones((1, groups.n))
+        linear = ols(matrix, y, groups)
+        np.testing.assert_allclose(linear_draws(matrix, y, groups, once)[0][0], linear.coef, rtol=1e-9, atol=1e-11)
+        matrix, y, groups = binary(seed=seed)
+        data = cl.cells(matrix, y, groups)
+        once = np.ones((1, groups.n))
+        found = cl.bootstrap_logit(data, groups, once, np.zeros(3))[0][0]
+        np.testing.assert_allclose(found, cl.logit(data, groups).coef, rtol=1e-9, atol=1e-10)
 
 
 # -- linear bootstrap
@@ -115,7 +175,7 @@ def test_every_replicate_is_the_refit_of_the_drawn_rows() -> None:
 
     matrix, y, groups = small(seed=1)
     counts = groups.counts(30, 5)
-    draws, dropped = cl.bootstrap_ols(matrix, y, groups, counts)
+    draws, dropped = linear_draws(matrix, y, groups, counts)
     assert not dropped.any()
     for row, times in zip(draws, counts, strict=True):
         index = np.repeat(np.arange(len(y)), times[groups.codes].astype(int))
@@ -125,9 +185,9 @@ def test_every_replicate_is_the_refit_of_the_drawn_rows() -> None:
 def test_more_replicates_than_are_solved_at_once_give_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, y, groups = small(seed=2)
     counts = groups.counts(70, 1)
-    whole = cl.bootstrap_ols(matrix, y, groups, counts)[0]
+    whole = linear_draws(matrix, y, groups, counts)[0]
     monkeypatch.setattr(cl, "_CHUNK", 32)
-    np.testing.assert_allclose(cl.bootstrap_ols(matrix, y, groups, counts)[0], whole, rtol=1e-12)
+    np.testing.assert_allclose(linear_draws(matrix, y, groups, counts)[0], whole, rtol=1e-12)
 
 
 def test_draws_depend_on_the_labels_and_not_on_the_order_of_rows() -> None:
@@ -136,8 +196,8 @@ def test_draws_depend_on_the_labels_and_not_on_the_order_of_rows() -> None:
     shuffled = cl.Clusters(groups.codes[order], groups.labels)
     counts = groups.counts(50, 3)
     np.testing.assert_allclose(
-        cl.bootstrap_ols(matrix[order], y[order], shuffled, counts)[0],
-        cl.bootstrap_ols(matrix, y, groups, counts)[0],
+        linear_draws(matrix[order], y[order], shuffled, counts)[0],
+        linear_draws(matrix, y, groups, counts)[0],
         rtol=1e-9,
         atol=1e-12,
     )
@@ -149,7 +209,7 @@ def test_a_column_without_variation_in_a_replicate_is_dropped_there_and_only_its
     matrix = np.column_stack([matrix, rare])
     counts = np.ones((2, groups.n))
     counts[1, 0], counts[1, 1] = 0, 2
-    draws, dropped = cl.bootstrap_ols(matrix, y, groups, counts)
+    draws, dropped = linear_draws(matrix, y, groups, counts)
     assert dropped.tolist() == [[False] * 4, [False, False, False, True]]
     assert np.isnan(draws[1]).tolist() == [False, False, False, True]
     index = np.repeat(np.arange(len(y)), counts[1][groups.codes].astype(int))
@@ -164,7 +224,7 @@ def test_where_a_reference_level_is_never_drawn_all_levels_and_the_intercept_are
     x = rng.normal(size=30)
     matrix = np.column_stack([np.ones(30), level == 1, level == 2, x]).astype(float)
     counts = np.array([[0.0, 0, 2, 1, 2, 1]])
-    draws, dropped = cl.bootstrap_ols(matrix, rng.normal(size=30), groups, counts)
+    draws, dropped = linear_draws(matrix, rng.normal(size=30), groups, counts)
     assert dropped.sum() == 1
     assert np.isnan(draws[0]).tolist() == [True, True, True, False]
 
@@ -274,6 +334,18 @@ def test_a_steep_slope_that_exists_is_not_taken_for_separation() -> None:
     fit = cl.logit(cl.cells(np.column_stack([np.ones_like(x), x]), y, groups), groups)
     assert fit.separated == ()
     assert fit.coef[1] == pytest.approx(2 * np.log(4999), rel=1e-6)
+
+
+def test_an_outlier_with_fitted_log_odds_of_hundreds_does_not_stop_the_estimate() -> None:
+    x = np.array([-1.0, 0.0, 0.9, 1.0, 1.1, 1.2, 2.0, 200.0])
+    y = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
+    matrix = np.column_stack([np.ones_like(x), x])
+    groups = cl.Clusters(np.arange(8), tuple(range(8)))
+    fit = cl.logit(cl.cells(matrix, y, groups), groups)
+    assert fit.separated == ()
+    eta = matrix @ fit.coef
+    assert eta.max() > 100
+    np.testing.assert_allclose(matrix.T @ (y - 1 / (1 + np.exp(-eta))), 0, atol=1e-8)
 
 
 def test_a_separated_replicate_is_undefined_in_whole() -> None:

@@ -96,7 +96,7 @@ def test_asking_is_read_off_the_labels_and_an_unknown_label_is_named() -> None:
         conflict(hand_made(), labels=labels, asks_labels=("ask_needs",))
     with pytest.raises(TableError, match=r"asks_labels is a text; give a list of labels, such as \['asks_needs'\]"):
         conflict(hand_made(), labels=labels, asks_labels="asks_needs")
-    with pytest.raises(TableError, match="asks_labels is 3; give a list of labels"):
+    with pytest.raises(TableError, match="asks_labels is 3: give a list of labels"):
         conflict(hand_made(), labels=labels, asks_labels=3)
 
 

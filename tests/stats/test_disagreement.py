@@ -532,7 +532,7 @@ def test_annotators_who_left_everything_or_something_out() -> None:
     assert disagreement(study, resamples=50).n_left_out == {"without disagreements annotated by b": 1}
     with pytest.raises(TableError, match=r"no disagreements annotated by 'c'; by a, b"):
         disagreement(study, annotators=["a", "c"])
-    with pytest.raises(TableError, match=r"give a list, such as \['a'\]"):
+    with pytest.raises(TableError, match=r"give a list of names, such as \['a'\]"):
         disagreement(study, annotators="a")
     with pytest.raises(TableError, match="annotators is empty"):
         disagreement(study, annotators=[])

@@ -89,27 +89,3 @@ def test_kendall_of_many_values_is_that_of_few(monkeypatch) -> None:
     tau, p, exact = d.kendall(x, y)
     monkeypatch.setattr(d, "_MOST_BY_PAIRS", 49)
     assert d.kendall(x, y) == (pytest.approx(tau, abs=1e-12), pytest.approx(p, rel=1e-9), exact)
-
-
-def test_binomial_and_hypergeometric_chances_are_those_of_scipy() -> None:
-    for n, share in ((1, 0.0), (7, 0.3), (40, 1.0), (2000, 0.5)):
-        hits = np.arange(n + 1)
-        assert d.binomial_pmf(hits, n, share) == pytest.approx(stats.binom.pmf(hits, n, share), rel=1e-9, abs=1e-300)
-    for own, other, total in ((1, 1, 1), (5, 9, 14), (30, 4, 6), (700, 900, 800), (3, 8, 0)):
-        support, log = d.shared_hits(own, other, total)
-        assert np.exp(log).sum() == pytest.approx(1)
-        theirs = stats.hypergeom.pmf(support, own + other, own, total)
-        assert np.exp(log) == pytest.approx(theirs, rel=1e-8, abs=1e-300)
-
-
-@pytest.mark.parametrize(
-    "table", [(3, 1, 1, 3), (0, 5, 4, 2), (9, 1, 0, 8), (30, 12, 14, 40), (2, 100, 50, 3000), (1, 1, 1, 1)]
-)
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
-def test_the_conditional_odds_ratio_is_that_of_scipy(table, alternative: str) -> None:
-    w, x, y, z = table
-    support, log = d.shared_hits(w + x, y + z, w + y)
-    found = d.odds_ratio(w, support, log, 0.9, alternative)
-    ratio = stats.contingency.odds_ratio([[w, x], [y, z]], kind="conditional")
-    ends = ratio.confidence_interval(0.9, alternative=alternative)
-    assert found == pytest.approx((ratio.statistic, ends.low, ends.high), rel=1e-6)

@@ -296,7 +296,7 @@ def test_best_so_far_by_hand_with_a_tie_on_one_day_and_an_undated_model() -> Non
             "open_weights": [True, True, False, False, True],
         }
     )
-    result = release(frame(rows), models=about)
+    result = release(frame(rows), facts=about)
     t = {r["model"]: r for r in result.table.iter_rows(named=True)}
     assert list(t) == ["old", "open", "twin", "new", "late"]
     assert [m for m, r in t.items() if r["sets_best"]] == ["old", "open", "new"]
@@ -304,11 +304,11 @@ def test_best_so_far_by_hand_with_a_tie_on_one_day_and_an_undated_model() -> Non
     assert t["late"]["best_so_far_pct"] == 75 and t["late"]["best_open_pct"] == 50
     assert t["old"]["score_pct"] == 25
     assert result.undated == ("undated",)
-    assert_frame_equal(release(frame(rows), models=about.to_pandas()).table, result.table)
+    assert_frame_equal(release(frame(rows), facts=about.to_pandas()).table, result.table)
     with pytest.raises(TableError, match="no model of these runs has both"):
-        release(frame(rows), models=about.with_columns(released=pl.lit(None, dtype=pl.Date)))
+        release(frame(rows), facts=about.with_columns(released=pl.lit(None, dtype=pl.Date)))
     with pytest.raises(TableError, match="missing column released"):
-        release(frame(rows), models=about.drop("released"))
+        release(frame(rows), facts=about.drop("released"))
 
 
 def test_the_best_of_the_simulated_release_rises_to_the_top_row(simulated) -> None:
@@ -324,13 +324,13 @@ def test_release_reads_dates_and_weights_as_tables_write_them_and_refuses_what_i
     names = simulated.models.select("model").collect()["model"].sort()[:3].to_list()
     dates = [date(2025, 3, 4), date(2026, 1, 2), None]
     plain = pl.DataFrame({"model": names, "released": dates, "open_weights": [True, False, None]})
-    expected = release(simulated, models=plain).table
+    expected = release(simulated, facts=plain).table
     text = plain.with_columns(released=pl.Series(["2025-03-04", " 2026-01-02", ""]))
     for weights in (["yes", "No", ""], ["true", "FALSE", None], [1, 0, None], [1.0, 0.0, float("nan")]):
-        found = release(simulated, models=text.with_columns(open_weights=pl.Series(weights, strict=False))).table
+        found = release(simulated, facts=text.with_columns(open_weights=pl.Series(weights, strict=False))).table
         assert_frame_equal(found, expected)
     for bad, words in [
-        (["sim:F1"], "models must be a polars or pandas DataFrame with model and released .*, not list"),
+        (["sim:F1"], "facts must be a polars or pandas DataFrame with model and released, not list"),
         (plain.with_columns(released=pl.lit("spring 2026")), "released holds something other than dates such as"),
         (plain.with_columns(released=2026), "released holds Int32, not dates"),
         (plain.with_columns(open_weights=pl.lit("maybe")), "open_weights is 'maybe'; give true or false"),
@@ -338,7 +338,7 @@ def test_release_reads_dates_and_weights_as_tables_write_them_and_refuses_what_i
         (plain.rename({"released": "release"}), "missing column released. Did you mean release"),
     ]:
         with pytest.raises(TableError, match=words):
-            release(simulated, models=bad)
+            release(simulated, facts=bad)
 
 
 def test_two_models_have_no_correlation_and_the_figure_prints_none(simulated) -> None:

@@ -332,7 +332,7 @@ def test_missing_columns_empty_data_and_things_that_are_no_table_are_refused() -
 
 
 def test_a_result_without_a_figure_says_so() -> None:
-    from cilab.results.result import Provenance
+    from cilab.core.frames import Provenance
 
     source = Provenance("s", "h", False, None, "0")
     bare = Result(table=pl.DataFrame({"a": [1]}), n_used=1, n_left_out={}, provenance=source)

@@ -193,17 +193,17 @@ def test_an_annotator_who_left_rollouts_out_is_named() -> None:
 
 def test_models_may_be_given_as_any_frame() -> None:
     data = study([run("r1", "nobody", "low")], notes("r1"))
-    with pytest.raises(TableError, match=r"1 of models without family or tier\. Pass models="):
+    with pytest.raises(TableError, match=r"1 of models without family or tier\. Pass facts="):
         grounding(data)
     models = pl.DataFrame({"model": ["nobody", "low"], "family": ["x", "y"], "strength": ["weak", "weak"]})
     for given in (models, models.to_pandas(), models.lazy()):
-        assert grounding(data, models=given).table["starter_family"].to_list() == ["x"]
+        assert grounding(data, facts=given).table["starter_family"].to_list() == ["x"]
     with pytest.raises(TableError, match="missing column strength"):
-        grounding(data, models=models.drop("strength"))
+        grounding(data, facts=models.drop("strength"))
     with pytest.raises(TableError, match="low stands there twice"):
-        grounding(data, models=pl.concat([models, models.tail(1)]))
+        grounding(data, facts=pl.concat([models, models.tail(1)]))
     with pytest.raises(TableError, match="not str"):
-        grounding(data, models="models.csv")
+        grounding(data, facts="models.csv")
 
 
 def test_repeats_are_kept_apart() -> None:
@@ -362,7 +362,7 @@ def test_few_rollouts_make_means_without_intervals_and_no_correlation() -> None:
 
 
 def test_the_result_says_whose_annotations_and_that_agents_are_simulated(result: GroundingResult) -> None:
-    assert dict(result.parameters) == {"annotator": "sim:annotator1", "repeat": 0, "arm": None}
+    assert dict(result.parameters) == {"annotator": "sim:annotator1", "facts": None, "repeat": 0, "arm": None}
     text = repr(result)
     assert "[SIMULATED AGENTS]" in text
     assert "not annotated by sim:annotator1" in text

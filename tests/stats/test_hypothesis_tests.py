@@ -103,6 +103,44 @@ def test_fishers_conditional_odds_ratio_solves_its_equations_in_closed_form() ->
     assert math.fsum(probabilities(test.hi)[:4]) == pytest.approx(0.025, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "table", [(3, 1, 1, 3), (0, 5, 4, 2), (9, 1, 0, 8), (30, 12, 14, 40), (2, 100, 50, 3000), (1, 1, 1, 1)]
+)
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_fishers_numbers_solve_their_equations_in_whole_numbers(table, alternative: str) -> None:
+    a, b, c, d = table
+    support = range(max(0, a - d), min(a + b, a + c) + 1)
+    ways = {k: math.comb(a + b, k) * math.comb(c + d, a + c - k) for k in support}
+    counted = {
+        "two-sided": [k for k in support if ways[k] <= ways[a]],
+        "greater": [k for k in support if k >= a],
+        "less": [k for k in support if k <= a],
+    }
+    test = tests.fisher([[a, b], [c, d]], alternative=alternative, ci_level=0.9)
+    assert test.p == pytest.approx(sum(ways[k] for k in counted[alternative]) / sum(ways.values()), rel=1e-11)
+    assert test.statistic == (a * d / (b * c) if b * c else math.inf)
+
+    def probabilities(ratio: float) -> dict[int, float]:
+        logs = {k: math.log(w) + k * math.log(ratio) for k, w in ways.items()}
+        terms = {k: math.exp(v - max(logs.values())) for k, v in logs.items()}
+        return {k: t / math.fsum(terms.values()) for k, t in terms.items()}
+
+    first, last = a == support[0], a == support[-1]
+    tail = 0.05 if alternative == "two-sided" else 0.1
+    if first or last:
+        assert test.estimate == (0 if first else math.inf)
+    else:
+        assert math.fsum(k * p for k, p in probabilities(test.estimate).items()) == pytest.approx(a, rel=1e-9)
+    if first or alternative == "less":
+        assert test.lo == 0
+    else:
+        assert math.fsum(p for k, p in probabilities(test.lo).items() if k >= a) == pytest.approx(tail, rel=1e-9)
+    if last or alternative == "greater":
+        assert test.hi == math.inf
+    else:
+        assert math.fsum(p for k, p in probabilities(test.hi).items() if k <= a) == pytest.approx(tail, rel=1e-9)
+
+
 @pytest.mark.parametrize(("method", "key"), [("bh", "adj"), ("by", "by"), ("holm", "holm")])
 def test_corrections_for_many_tests_are_rs(method: str, key: str) -> None:
     result = tests.adjust(GOLDEN["bh"]["p"], method=method)

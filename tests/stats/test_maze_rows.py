@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from cilab.core.errors import TableError
-from cilab.stats.maze import gap
 from cilab.stats.maze.ablation import ablation
+from cilab.stats.maze.gap import gap
 from cilab.stats.maze.pairs import pairs
 from cilab.stats.maze.relay import relay
 from tests.stats.maze_runs import frame, pair, rollouts

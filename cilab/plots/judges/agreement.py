@@ -1,6 +1,7 @@
 """Judges and people: how often two raters choose the same label, by dimension.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster` and `cilab.stats`. Computes
+nothing.
 """
 
 from __future__ import annotations

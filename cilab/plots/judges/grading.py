@@ -1,6 +1,6 @@
 """Grader agreement: coefficients by agent, and correlations between graders.
 
-May import `cilab.plots.style`, `cilab.plots.panels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Disagreements: the odds ratios as a forest, and the rates by kind of pair and between families.
 
-May import `cilab.plots.style`, `cilab.plots.panels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

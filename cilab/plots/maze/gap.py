@@ -1,6 +1,6 @@
 """The figure of the collaboration gap: solo, solo with a distributed map, and pair, model by model.
 
-May import `cilab.plots.style` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Grounding: strategies by the agents' tiers, and outcome against the grounding score by strategy.
 
-May import `cilab.plots.style`, `cilab.plots.panels` and `cilab.stats`. Computes no result: what it summarises for the
-eye (mean outcome at each score, by the statistics' `mean_interval`; the line through the pairs) is drawn only.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes no result: what it
+summarises for the eye (mean outcome at each score, by the statistics' `mean_interval`; the line through the pairs) is
+drawn only.
 """
 
 from __future__ import annotations

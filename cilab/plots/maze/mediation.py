@@ -1,6 +1,6 @@
 """The path diagram of the mediation: grounding, strategy and outcome with the coefficients on the arrows.
 
-May import `cilab.plots.style`, `cilab.plots.panels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

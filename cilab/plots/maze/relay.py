@@ -1,6 +1,6 @@
 """Relay curves: the outcome against the turns before the swap, between the two pairs of copies.
 
-May import `cilab.plots.style`, `cilab.plots.panels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names beside points, placed so that they lie neither on each other nor on the points.
 
-May import `cilab.plots.page` and `style`. Computes no statistic. First `add` a name per point while drawing, then
+May import `cilab.plots.parts.page` and `style`. Computes no statistic. First `add` a name per point while drawing, then
 `settle` the figure once everything else is in it: names are moved around their points, those that had to go far get a
 thin line.
 """
@@ -44,7 +44,7 @@ _ON_NAME, _ON_POINT, _ON_LINE, _OUTSIDE, _PER_POINT = 60.0, 12.0, 1.2, 500.0, 0.
 def add(ax: Axes, x: float, y: float, text: str, **options: Any) -> Annotation:
     """A name for the point (x, y) in data units; `settle` finds its place. `options` as of `Axes.annotate`.
 
-    A long text is cut; where two could become alike, give names from `cilab.plots.style.brief`.
+    A long text is cut; where two could become alike, give names from `cilab.plots.parts.style.brief`.
     """
     (text,) = brief([text], NAME_WIDTH + _NUMBER)
     look = {"fontsize": 6.5, "ha": "center", "va": "center", "annotation_clip": False, "zorder": 5, **options}

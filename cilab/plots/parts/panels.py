@@ -1,6 +1,6 @@
 """Several panels in one figure, and what the maze figures share: marks of series, and bars with their intervals.
 
-May import `cilab.plots.style`. Computes nothing.
+May import `cilab.plots.parts.style`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who is in a teamwork figure: names of rows and dimensions, colours of families, marks of open weights and effort.
 
-May import `cilab.core`, `cilab.stats` and `cilab.plots.style`. Computes nothing. A family has a colour, open
+May import `cilab.core`, `cilab.stats` and `cilab.plots.parts.style`. Computes nothing. A family has a colour, open
 weights a shape (or a hatch, or a sign after the name), high reasoning effort a ring: so all three can be read at once,
 and the last two in grey.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.core import registry
+from cilab.core.frames import as_frame
 from cilab.plots.parts import style
 from cilab.results.names import names_of
 
@@ -164,11 +165,7 @@ def looks(names: Iterable[str], models: Any = None) -> dict[str, Look]:
 
 def _frame(models: Any) -> dict[str, dict[str, Any]]:
     table = getattr(models, "models", models)
-    if type(table).__module__.partition(".")[0] == "pandas":
-        table = pl.from_pandas(table)
-    if not isinstance(table, pl.DataFrame | pl.LazyFrame):
-        raise style.FigureError(f"models: give a frame, a study or a data set, not {type(models).__name__}")
-    table = table.lazy().collect()
+    table = as_frame(table, "models: give a frame, a study or a data set", error=style.FigureError)
     if "model" not in table.columns:
         raise style.FigureError(f"models: missing column model; there are {', '.join(table.columns)}")
     return {row["model"]: _facts(row) for row in table.iter_rows(named=True)}

@@ -99,7 +99,7 @@ def _fallbacks() -> list[str]:
 
 
 def subplots(lines: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """`matplotlib.pyplot.subplots` with the figure of `cilab.plots.page`. Call it inside `context()`."""
+    """`matplotlib.pyplot.subplots` with the figure of `cilab.plots.parts.page`. Call it inside `context()`."""
     import matplotlib.pyplot as plt
 
     from cilab.plots.parts.page import Page

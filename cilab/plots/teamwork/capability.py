@@ -1,6 +1,6 @@
 """Scores against public measures of capability: the fit with its residuals, and the dimensions one by one.
 
-May import `cilab.plots.style`, `panels`, `roster`, `labels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels`, `roster`, `labels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def capability(
     ----------
     result : what `cilab.capability` returned.
     measure : one of its measures; None takes the first.
-    models : who is of which family: see `cilab.plots.roster.looks`.
+    models : who is of which family: see `cilab.plots.parts.roster.looks`.
     ax : axes for one panel; None makes a figure 6.5 inches wide, with small print.
     panel : `fit` (overall score with the least-squares line; every name with its distance from it in points) or
         `dimensions` (correlation of each dimension with the measure); None takes the first with `ax`, and both without.

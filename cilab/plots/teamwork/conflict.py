@@ -1,6 +1,6 @@
 """Conflicts: dimensions that go together, how negotiations end, who asks and who gives in; points of the deals.
 
-May import `cilab.plots.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

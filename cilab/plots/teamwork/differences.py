@@ -1,6 +1,6 @@
 """Baseline against test for every row, and differences of rows that are neighbours in rank.
 
-May import `cilab.plots.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

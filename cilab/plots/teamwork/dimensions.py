@@ -1,7 +1,7 @@
 """Where each model breaks: scores of models by dimension, as a heatmap and as one radar per model.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster` and `cilab.stats`. Computes nothing but plain
-means of the scores that it draws.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster` and `cilab.stats`. Computes
+nothing but plain means of the scores that it draws.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scores on the same tasks for every row: raw against adjusted, and how far filled-in scores can be trusted.
 
-May import `cilab.plots.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

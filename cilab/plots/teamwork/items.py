@@ -1,6 +1,6 @@
 """Tasks as items: how hard each is, and how well it agrees with the rest of its dimension.
 
-May import `cilab.plots.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The leaderboard: the overall score of every row with its interval.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster` and `cilab.stats`. Computes
+nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A smaller subset of the tasks: rank order against size, and its score against the full score.
 
-May import `cilab.plots.style`, `panels`, `roster`, `labels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels`, `roster`, `labels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def lite(
     result : what `cilab.lite` returned.
     curve : what `cilab.lite_curve` returned for the same data; without it the panel `sizes` is missing.
     method : whose subset is the star and whose scores are shown; None takes the last of `result.table`.
-    models : who is of which family: see `cilab.plots.roster.looks`.
+    models : who is of which family: see `cilab.plots.parts.roster.looks`.
     ax : axes for one panel; None makes a figure 6.5 inches wide, with small print.
     panel : `sizes` (on rows not used to choose) or `scores` (all rows); None takes the first with `ax`, and all
         without.

@@ -1,7 +1,7 @@
 """Did the model see the problem before it failed: by dimension, and against the model's score.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster`, `cilab.plots.labels` and `cilab.stats`.
-Computes nothing but the line through the points.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster`, `cilab.plots.parts.labels`
+and `cilab.stats`. Computes nothing but the line through the points.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """More output does not make a better teammate: scores against the length of a model's output.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster`, `cilab.plots.labels` and `cilab.stats`.
-Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster`, `cilab.plots.parts.labels`
+and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from cilab.core.frames import as_frame
 from cilab.plots.parts import labels, panels, roster, style
 from cilab.results.names import raised
 from cilab.stats.teamwork.effort import Effort
@@ -72,10 +73,7 @@ def output_tokens(
 
 def _joined(result: Leaderboard, tokens: Any) -> pl.DataFrame:
     """`model, effort, arm, score_pct, tokens_out` of the rows that have both, best first."""
-    frame = pl.from_pandas(tokens) if type(tokens).__module__.partition(".")[0] == "pandas" else tokens
-    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        raise style.FigureError(f"tokens: give a polars or pandas DataFrame, not {type(tokens).__name__}")
-    frame = frame.lazy().collect()
+    frame = as_frame(tokens, "tokens: give a polars or pandas DataFrame", error=style.FigureError)
     missing = [c for c in ("model", "effort", "tokens_out") if c not in frame.columns]
     if missing:
         raise style.FigureError(f"tokens: missing column {', '.join(missing)}")

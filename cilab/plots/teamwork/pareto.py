@@ -1,7 +1,7 @@
 """The cost of a score: every row's score against what its evaluation cost, and the rows that no cheaper row beats.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster`, `cilab.plots.labels` and `cilab.stats`.
-Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster`, `cilab.plots.parts.labels`
+and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Power curves: how many tasks and seeds it takes to tell two models apart.
 
-May import `cilab.plots.style`, `panels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

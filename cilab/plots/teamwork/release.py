@@ -1,6 +1,7 @@
 """Scores by release date, on a date axis that is broken where nothing came out.
 
-May import `cilab.plots.style`, `cilab.plots.roster`, `cilab.plots.labels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.roster`, `cilab.plots.parts.labels` and `cilab.stats`. Computes
+nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> A
     ----------
     result : what `cilab.release` returned.
     ax : axes to draw in; None makes a figure 6.5 inches wide, with small print.
-    models : who is of which family: see `cilab.plots.roster.looks`.
+    models : who is of which family: see `cilab.plots.parts.roster.looks`.
 
     Returns
     -------

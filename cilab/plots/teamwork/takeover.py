@@ -1,6 +1,6 @@
 """Inherited misconduct that survives a takeover, by kind, by group of models and by arm.
 
-May import `cilab.plots.style`, `panels` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `panels` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Does a score mean the same on new tasks and in a new run: held out, seeds, head to head, split halves.
 
-May import `cilab.plots.style`, `cilab.plots.panels`, `cilab.plots.roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels`, `cilab.plots.parts.roster` and `cilab.stats`. Computes
+nothing.
 """
 
 from __future__ import annotations

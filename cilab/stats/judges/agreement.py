@@ -8,29 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import read_rows
+from cilab.core.options import CI_LEVEL
 from cilab.core.tables import TEAM_VERSIONS
-from cilab.results.arguments import check_choice
+from cilab.results.arguments import Level, Seed, check_choice, whole
+from cilab.results.estimator import estimator
 from cilab.results.numbers import MINUS, Interval, number
-from cilab.results.result import Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.judges.labels import read_labels, wide
 from cilab.stats.judges.leniency import Leniency, leniency, leniency_test
 from cilab.stats.methods.coefficients import (
     cohen_kappa,
     fleiss_kappa,
-    krippendorff_alpha,
+    krippendorff,
     majority_label,
     majority_vs_reference,
     raw_agreement,
 )
 from cilab.stats.methods.hypothesis_tests import mcnemar
 from cilab.stats.methods.intraclass import ICC_FORMS, icc, icc_forms
-from cilab.stats.methods.ratings import Agreement, check_level, check_seed
+from cilab.stats.methods.ratings import Agreement
 from cilab.stats.teamwork.grid import check_names, listed
 
 __all__ = [
@@ -43,7 +46,7 @@ __all__ = [
     "fleiss_kappa",
     "icc",
     "icc_forms",
-    "krippendorff_alpha",
+    "krippendorff",
     "leniency",
     "leniency_test",
     "majority_label",
@@ -114,15 +117,16 @@ class AgreementResult(Result):
         }
 
 
+@estimator
 def agreement(
     study: Any,
     by: Literal["dimension", "model", "version", "task_id"] | None = "dimension",
     *,
     raters: Sequence[str] | None = None,
     versions: Sequence[str] | None = ("baseline", "test"),
-    resamples: int = 2000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    resamples: Annotated[int, whole(0)] = 2000,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
     resample: Literal["message", "run"] = "message",
 ) -> AgreementResult:
     """Agreement of the raters of a study's labels, overall and by a column of its runs.
@@ -156,8 +160,6 @@ def agreement(
     Collaborative-intelligence paper, section C.2, table 3 (referee and second rater agree on 81 %) and figure 10
     (people choose the final label for 33 of 40 messages).
     """
-    check_seed(seed)
-    check_level(ci_level)
     check_choice("resample", resample, ("message", "run"))
     if by is not None and by not in _BY:
         raise TableError(f"by is {by!r}, not one of {', '.join(_BY)}, None.{nearest(str(by), _BY)}")
@@ -189,15 +191,7 @@ def agreement(
         n_used=n_used,
         n_left_out=left_out,
         provenance=provenance,
-        parameters={
-            "by": by,
-            "raters": list(chosen),
-            "versions": None if versions is None else list(versions),
-            "resamples": resamples,
-            "seed": seed,
-            "ci_level": ci_level,
-            "resample": resample,
-        },
+        parameters={"raters": list(chosen)},
         caption="Share of messages with the same label, and Cohen's kappa (two raters) or Krippendorff's alpha (more), "
         f"with {100 * ci_level:g}% percentile intervals over {resamples:,} resamples of {resample}s. "
         "Labels of the same text are one category, whatever the task.",
@@ -308,7 +302,7 @@ def _two_columns(name: str, labels: pl.DataFrame, how: _How) -> dict[str, Any]:
 def _many(table: pl.DataFrame, raters: Sequence[str], how: _How) -> dict[str, Any]:
     counted, draws = _counted(table, raters, how)
     rows = counted.select(raters).rows()
-    alpha, raw = krippendorff_alpha(rows, **draws), raw_agreement(rows, **draws)
+    alpha, raw = krippendorff(rows, **draws), raw_agreement(rows, **draws)
     apart = [len({v for v in row if v is not None}) > 1 for row in rows]
     return _line(" × ".join(raters), alpha, raw, sum(n for n, d in zip(draws["times"], apart, strict=True) if d))
 

@@ -10,17 +10,20 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import as_lazy, read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, inside
+from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, Interval, number, p_value
-from cilab.results.result import Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze.rows import copies, with_partner_effort
-from cilab.stats.methods.bootstrap import check_resamples
 from cilab.stats.methods.coefficients import fleiss_kappa, majority_label
 from cilab.stats.methods.hypothesis_tests import (
     HypothesisTest,
@@ -34,7 +37,7 @@ from cilab.stats.methods.hypothesis_tests import (
 )
 from cilab.stats.methods.intraclass import ICC_FORMS, icc
 from cilab.stats.methods.means import z_of
-from cilab.stats.methods.ratings import Agreement, check_seed
+from cilab.stats.methods.ratings import Agreement
 
 #: The stored outcome as a rater beside the graders.
 REFERENCE = "reference"
@@ -168,18 +171,19 @@ def _two(value: float | None) -> str:
     return number(value, 2, NONE)
 
 
+@estimator
 def grader_agreement(
     data: Any,
     *,
     runs: Any = None,
-    graders: Sequence[str | tuple[str, int]] | None = None,
-    reference: tuple[str, int] | None = None,
+    graders: Annotated[Sequence[str | tuple[str, int]] | None, inside] = None,
+    reference: Annotated[tuple[str, int] | None, inside] = None,
     setting: Setting | None = None,
     form: str = "ICC(A,1)",
     normality_alpha: float = 0.05,
-    resamples: int = 2000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    resamples: Resamples = 2000,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
 ) -> GradingResult:
     """Appendix E: overall agreement, correlations, majority against reference, conditional analysis, by agent.
 
@@ -195,9 +199,9 @@ def grader_agreement(
     reference : a grading (name, repeat) that takes the place of the stored outcome, which then is no rater.
     setting : `solo`, `homogeneous` (a model with a copy of itself), `heterogeneous`, `relay`, or None for all together.
         The paper reports the first two one by one.
-    form : of the intraclass correlation, one of `cilab.stats.judges.agreement.ICC_FORMS`. The paper does not say which;
-    the
-        default, two-way absolute agreement of a single rating, counts a grader who is always milder as disagreement.
+    form : of the intraclass correlation, one of `cilab.stats.judges.agreement.ICC_FORMS`. The paper does not say
+        which; the default, two-way absolute agreement of a single rating, counts a grader who is always milder as
+        disagreement.
     normality_alpha : the weighted outcomes are compared by a paired t-test where Shapiro-Wilk does not reject normal
         differences at this level, else (and with fewer than 3 or more than 5,000 rollouts) by Wilcoxon's test.
     resamples, seed : of kappa's percentile intervals over rollouts.
@@ -220,8 +224,6 @@ def grader_agreement(
     printed ratio of range to deviation (2.1 for three raters of whom one differs) fits no other.
     """
     _check(setting, form, normality_alpha)
-    check_resamples(resamples)
-    check_seed(seed)
     z_of(ci_level)
     notes, stored = _read(data, runs)
     if isinstance(reference, str):
@@ -258,16 +260,7 @@ def grader_agreement(
         n_used=grades.height,
         n_left_out={reason: n for reason, n in left_out.items() if n},
         provenance=provenance,
-        parameters={
-            "graders": [list(g) for g in chosen],
-            "reference": None if first is None else list(first),
-            "setting": setting,
-            "form": form,
-            "normality_alpha": normality_alpha,
-            "resamples": resamples,
-            "seed": seed,
-            "ci_level": ci_level,
-        },
+        parameters={"graders": [list(g) for g in chosen], "reference": None if first is None else list(first)},
         caption=f"Reference and {len(chosen)} gradings of {setting or 'all'} rollouts. Weighted outcomes: {form}, with "
         f"the {100 * ci_level:g}% interval of McGraw and Wong; binary success: Fleiss' kappa, percentile interval over "
         f"rollouts. Differences are majority - reference. p in brackets: {adjusted.method}.",
@@ -294,7 +287,7 @@ def _read(data: Any, runs: Any) -> tuple[pl.DataFrame, Any]:
     elif runs is None:
         raise TableError("annotations: give an opened study, or a frame of annotations with runs=the runs table")
     else:
-        notes, stored = _frame(data), runs
+        notes, stored = as_lazy(data, "annotations must be a polars or pandas DataFrame"), runs
     there = notes.collect_schema().names()
     if gone := [c for c in columns if c not in there]:
         raise TableError(f"annotations: missing column {', '.join(gone)}.{nearest(gone[0], there)}")
@@ -309,14 +302,6 @@ def _read(data: Any, runs: Any) -> tuple[pl.DataFrame, Any]:
         run, name, repeat = double.select("run_id", "annotator", "repeat").row(0)
         raise TableError(f"annotations: {name} graded run {run} twice in repeat {repeat}")
     return grades, stored
-
-
-def _frame(data: Any) -> pl.LazyFrame:
-    if type(data).__module__.partition(".")[0] == "pandas":
-        data = pl.from_pandas(data)
-    if not isinstance(data, (pl.DataFrame, pl.LazyFrame)):
-        raise TableError(f"annotations must be a polars or pandas DataFrame, not {type(data).__name__}")
-    return data.lazy()
 
 
 def _graders(notes: pl.DataFrame, asked: Sequence[str | tuple[str, int]] | None) -> list[tuple[str, int]]:

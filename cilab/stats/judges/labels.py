@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.results.result import Provenance, read_rows
+from cilab.core.frames import Provenance, read_rows
 
 
 def read_labels(study: Any) -> tuple[pl.DataFrame, Provenance]:

@@ -14,11 +14,15 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
-from cilab.results.result import Result, read_rows
+from cilab.core.frames import read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
+from cilab.results.result import Result
 from cilab.stats.judges.labels import read_labels, wide
-from cilab.stats.methods.distributions import binomial_pmf, share_interval, shared_hits
+from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.hypothesis_tests import HypothesisTest, fisher
-from cilab.stats.methods.ratings import check_level, column_of, is_missing, rows_of
+from cilab.stats.methods.ratings import column_of, is_missing, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,7 @@ def leniency_test(
     )
 
 
+@estimator
 def leniency(
     study: Any,
     *,
@@ -145,7 +150,7 @@ def leniency(
     own_family: str,
     majority: int | None = None,
     families: Any = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> LeniencyResult:
     """`leniency_test` on a study's labels.
 
@@ -175,7 +180,6 @@ def leniency(
     ----------
     Collaborative-intelligence paper, section C.3.
     """
-    check_level(ci_level)
     labels, provenance = read_labels(study)
     table = wide(labels, "gives_way", ("final", *judges))
     models = read_rows(study, ("run_id", "model"))[0].unique("run_id")
@@ -191,7 +195,7 @@ def leniency(
         n_used=found.n_own + found.n_other,
         n_left_out=found.n_left_out,
         provenance=provenance,
-        parameters={"judges": list(judges), "own_family": own_family, "majority": found.majority, "ci_level": ci_level},
+        parameters={"majority": found.majority},
         caption=(
             f"Lenient: by the final label the model did not give way, while for at least {found.majority} of the "
             f"{len(judges)} other judges it did. Own: models of the family {own_family}."
@@ -222,14 +226,15 @@ def _detectable(n_own: int, n_other: int, hits_other: int, power: float, alpha: 
     """Smallest share among own messages, in thousandths, that Fisher's test finds with the given power."""
     if n_own == 0 or n_other == 0:
         return None
+    from scipy.stats import binom
+
     base = hits_other / n_other
     own, other = np.arange(n_own + 1), np.arange(n_other + 1)
     found = _rejects(n_own, n_other, alpha)
-    weight_other = binomial_pmf(other, n_other, base)
-    chance = found @ weight_other  # power for each number of own hits
+    chance = found @ binom.pmf(other, n_other, base)  # power for each number of own hits
 
     def power_at(share: float) -> float:
-        return float(binomial_pmf(own, n_own, share) @ chance)
+        return float(binom.pmf(own, n_own, share) @ chance)
 
     shares = np.arange(math.floor(1000 * base) + 1, 1001) / 1000
     return next((float(s) for s in shares if power_at(s) >= power), None)
@@ -237,10 +242,12 @@ def _detectable(n_own: int, n_other: int, hits_other: int, power: float, alpha: 
 
 def _rejects(n_own: int, n_other: int, alpha: float) -> np.ndarray:
     """Whether Fisher's two-sided test rejects, for every pair of hit counts that favours the own models."""
+    from scipy.stats import hypergeom
+
     out = np.zeros((n_own + 1, n_other + 1))
     for total in range(n_own + n_other + 1):
-        support, log = shared_hits(n_own, n_other, total)
-        pmf = np.exp(log)
+        support = np.arange(max(0, total - n_other), min(n_own, total) + 1)
+        pmf = hypergeom.pmf(support, n_own + n_other, n_own, total)
         order = np.argsort(pmf, kind="stable")
         cumulative = np.cumsum(pmf[order])
         # All outcomes as likely as this one count, so that ties do not depend on rounding.

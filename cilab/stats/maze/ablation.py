@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, Interval, p_value
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
@@ -64,6 +67,7 @@ class AblationResult(Result):
         return self.on_sheet(lines, spanner=(FACTORS[self.factor].capitalize(), [f"{v:g}" for v in levels]))
 
 
+@estimator
 def ablation(
     data: Any,
     factor: Factor = "maze_size",
@@ -73,7 +77,7 @@ def ablation(
     wall_density: float | None = None,
     arm: str | None = None,
     models: Sequence[str] | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> AblationResult:
     """Mean outcome against maze size or wall density, solo and in pairs of copies.
 
@@ -124,7 +128,7 @@ def ablation(
         n_used=rows.filter(pl.col("reason").is_null()).height,
         n_left_out=left_out,
         provenance=found.provenance,
-        parameters={"factor": factor, "base": base, "outcome": outcome, **found.kept, "ci_level": ci_level},
+        parameters={"base": base, **found.kept},
         caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) by "
         f"{FACTORS[factor]}. * the interval lies below that at {base:g}.",
     )
@@ -214,12 +218,17 @@ class DistilledResult(Result):
         return self.on_sheet(lines)
 
 
+@estimator
 def distilled(
     data: Any,
     *,
     bases: Mapping[str, str] | None = None,
     flags: Mapping[str, bool] | None = None,
-    **settings: Any,
+    outcome: MazeOutcome = "weighted_outcome",
+    maze_size: int | None = None,
+    wall_density: float | None = None,
+    models: Sequence[str] | None = None,
+    ci_level: Level = CI_LEVEL,
 ) -> DistilledResult:
     """Whether distilled models lose more by collaborating than base models.
 
@@ -228,7 +237,7 @@ def distilled(
     data : as in `cilab.stats.maze.gap.gap`.
     bases : mapping distilled model -> base model; default the two pairs that the paper's text names.
     flags : mapping model -> whether it is distilled; the models table fills what it leaves out.
-    settings : those of `cilab.stats.maze.gap.gap`.
+    outcome, maze_size, wall_density, models, ci_level : as in `cilab.stats.maze.gap.gap`.
 
     Returns
     -------
@@ -239,7 +248,7 @@ def distilled(
     ----------
     Collaboration-gap paper, section 4.1 and table 1.
     """
-    gaps = gap(data, **settings)
+    gaps = gap(data, outcome=outcome, maze_size=maze_size, wall_density=wall_density, models=models, ci_level=ci_level)
     known = maze_rows.families(data, gaps.gaps["model"].unique().to_list(), flags, "distilled")
     table = gaps.gaps.select(
         "row",
@@ -252,17 +261,16 @@ def distilled(
         "gap_reported",
         "degradation",
     )
-    level = gaps.parameters["ci_level"]
     return DistilledResult(
         table=table.drop("gap_se"),
-        groups=_groups(table, level),
-        pairs=_base_pairs(table, PAPER_BASES if bases is None else bases, z_of(level)),
+        groups=_groups(table, ci_level),
+        pairs=_base_pairs(table, PAPER_BASES if bases is None else bases, z_of(ci_level)),
         gaps=gaps,
         n_used=gaps.n_used,
         n_left_out=gaps.n_left_out,
         provenance=gaps.provenance,
-        parameters=gaps.parameters,
-        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * level:g}% intervals: means "
+        parameters={n: gaps.parameters[n] for n in ("maze_size", "wall_density")},
+        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * ci_level:g}% intervals: means "
         "over models, Welch's t for their difference; single pairs from the rollouts' standard errors.",
     )
 

@@ -15,11 +15,14 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import Provenance, read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Column, Columns, Level, Resamples, Seed, column
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value
-from cilab.results.result import Provenance, Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze.grounding import (
-    CLUSTERS,
     DISAGREEMENTS,
     INTERACTIONS,
     REFERENCE,
@@ -28,8 +31,7 @@ from cilab.stats.maze.grounding import (
     paired,
 )
 from cilab.stats.methods import cluster as cl
-from cilab.stats.methods.bootstrap import check_resamples
-from cilab.stats.methods.ratings import MOST_UNDEFINED, check_level, check_seed
+from cilab.stats.methods.ratings import MOST_UNDEFINED
 
 #: Predictors of equation 5.
 PREDICTORS = ("homogeneous", "same_family", "starter_tier", "starter_family", "follower_tier", "follower_family")
@@ -109,16 +111,17 @@ class OddsRatioResult(Result):
         return out + _reasons(self.table) + others
 
 
+@estimator
 def odds_ratios(
     data: Any,
     *,
-    outcome: str,
-    predictors: Sequence[str],
-    cluster: str,
+    outcome: Column,
+    predictors: Columns,
+    cluster: Column,
     reference: Mapping[str, str] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    resamples: Resamples = 1000,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
     estimator: Literal["maximum_likelihood", "firth"] = "maximum_likelihood",
 ) -> OddsRatioResult:
     """Odds ratios of an outcome between 0 and 1, by fractional logit with a cluster bootstrap.
@@ -167,9 +170,7 @@ def odds_ratios(
     >>> found.table["odds_ratio"].round(6).to_list()
     [0.333333, 9.0]
     """
-    _check(outcome, predictors, cluster, estimator, ci_level)
-    check_resamples(resamples)
-    check_seed(seed)
+    _check(outcome, predictors)
     wanted = list(dict.fromkeys((outcome, *predictors, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
     rows, groups, left_out = cl.complete(rows, (outcome, *predictors), cluster)
@@ -196,22 +197,14 @@ def odds_ratios(
     )
 
 
-def _check(outcome: Any, predictors: Any, cluster: Any, estimator: Any, ci_level: Any) -> None:
-    if isinstance(predictors, str):
-        raise TableError(f"predictors is a text; give a list of columns, such as [{predictors!r}]")
+def _check(outcome: str, predictors: Sequence[str]) -> None:
     if not list(predictors):
         raise TableError("predictors is empty; name at least one column")
-    for what, name in (("outcome", outcome), ("cluster", cluster), *(("predictors", p) for p in predictors)):
-        if not isinstance(name, str):
-            raise TableError(f"{what} is {name!r}: give the name of a column")
+    for name in predictors:
+        column("predictors", name)
     twice = [p for i, p in enumerate(predictors) if p in (outcome, *predictors[:i])]
     if twice:
         raise TableError(f"column {twice[0]} stands twice among outcome and predictors")
-    if estimator not in ESTIMATORS:
-        raise TableError(
-            f"estimator is {estimator!r}, not one of {', '.join(ESTIMATORS)}.{nearest(str(estimator), ESTIMATORS)}"
-        )
-    check_level(ci_level)
 
 
 def _estimate(
@@ -419,14 +412,15 @@ class DisagreementResult(Result):
         return out + others
 
 
+@estimator
 def disagreement(
     study: Any,
     *,
     annotators: Sequence[str] | None = None,
     cluster: Literal["ordered_pair", "unordered_pair", "maze"] = "ordered_pair",
-    resamples: int = 1000,
-    seed: int = 0,
-    models: Any = None,
+    resamples: Resamples = 1000,
+    seed: Seed = 0,
+    facts: Any = None,
     repeat: int = 0,
     arm: str | None = None,
     estimator: Literal["maximum_likelihood", "firth"] = "maximum_likelihood",
@@ -445,7 +439,7 @@ def disagreement(
     annotators : whose annotations are averaged; None for all who annotated disagreements.
     cluster : ordered pairs of models (the paper's), unordered pairs, or mazes.
     resamples, seed, estimator : as in `odds_ratios`.
-    models, repeat, arm : as in `cilab.stats.maze.grounding.grounding`.
+    facts, repeat, arm : as in `cilab.stats.maze.grounding.grounding`.
 
     Returns
     -------
@@ -463,14 +457,8 @@ def disagreement(
     ----------
     Collaboration-gap paper, appendix D.2.2, equation 5, table 3 and figure D.3.
     """
-    if cluster not in CLUSTERS:
-        raise TableError(f"cluster is {cluster!r}, not one of {', '.join(CLUSTERS)}.{nearest(str(cluster), CLUSTERS)}")
-    if isinstance(annotators, str):
-        raise TableError(f"annotators is a text; give a list, such as [{annotators!r}]")
-    check_resamples(resamples)
-    check_seed(seed)
     found = annotated_pairs(
-        study, annotator=None, models=models, repeat=repeat, arm=arm, features=DISAGREEMENTS, everybody=True
+        study, annotator=None, facts=facts, repeat=repeat, arm=arm, features=DISAGREEMENTS, everybody=True
     )
     names = _annotators(found.all_annotations, annotators)
     seen = _per_annotator(found.annotations, names)

@@ -13,6 +13,9 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
@@ -109,13 +112,14 @@ def _mean(row: dict[str, Any] | None) -> str:
     return Interval.of(row, "mean", "lo", "hi").half()
 
 
+@estimator
 def efficiency(
     data: Any,
     *,
     maze_size: int | None = None,
     wall_density: float | None = None,
     arm: str | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> EfficiencyResult:
     """Tokens a message, messages a rollout, adaptation to the partner, and how often the turn limit ended a rollout.
 
@@ -172,7 +176,7 @@ def efficiency(
         n_used=used.height,
         n_left_out=found.left_out,
         provenance=found.provenance,
-        parameters={**found.kept, "ci_level": ci_level},
+        parameters=found.kept,
         caption=f"Mean ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) over rollouts, of the agent's "
         f"median tokens a message and of the messages a rollout by outcome band, in {found.maze_words()}.",
     )

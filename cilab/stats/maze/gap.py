@@ -13,9 +13,13 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
 from cilab.results.names import row_names
 from cilab.results.numbers import Interval, number
-from cilab.results.result import Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.maze.rows import (
     NO_OUTCOME,
@@ -110,6 +114,7 @@ class GapResult(Result):
         return self.on_sheet(without_blanks(pl.DataFrame(lines), ["Left out"]))
 
 
+@estimator
 def gap(
     runs: Any,
     *,
@@ -117,7 +122,7 @@ def gap(
     maze_size: int | None = None,
     wall_density: float | None = None,
     models: Sequence[str] | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> GapResult:
     """Mean outcome with its interval, solo with the full map, solo with the distributed map, and as a pair of copies.
 
@@ -194,13 +199,7 @@ def gap(
         n_used=used.height,
         n_left_out=left_out,
         provenance=provenance,
-        parameters={
-            "outcome": outcome,
-            "maze_size": mazes[0],
-            "wall_density": mazes[1],
-            "models": None if models is None else sorted(models),
-            "ci_level": ci_level,
-        },
+        parameters={"maze_size": mazes[0], "wall_density": mazes[1]},
         caption=_caption(outcome, mazes, ci_level) + _chance_words(floor, floor_n),
         chance_floor=floor,
         chance_n=floor_n,

@@ -15,8 +15,10 @@ import polars as pl
 
 from cilab.core import registry
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import Provenance, as_lazy, read_rows
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number
-from cilab.results.result import Provenance, Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze.rows import copies, refuse_doubles, with_partner_effort
 from cilab.stats.methods.coefficients import cohen_kappa
@@ -121,11 +123,12 @@ class GroundingResult(Result):
         return self.on_sheet([dict(zip(columns, map(str, line), strict=True)) for line in lines])
 
 
+@estimator
 def grounding(
     study: Any,
     *,
     annotator: str | None = None,
-    models: Any = None,
+    facts: Any = None,
     repeat: int = 0,
     arm: str | None = None,
 ) -> GroundingResult:
@@ -136,7 +139,7 @@ def grounding(
     study : an opened study or data set: anything with LazyFrames `.runs`, `.annotations` and, for the median
         tokens, `.messages`.
     annotator : whose annotations; None where the study holds those of one annotator only.
-    models : DataFrame with `model`, `family` and `strength` (tier: strong, medium, weak); by default the study's own
+    facts : DataFrame with `model`, `family` and `strength` (tier: strong, medium, weak); by default the study's own
         models table, else the registry.
     repeat : which repeat of the annotator, from 0.
     arm : the treatment; None for rollouts without one.
@@ -158,7 +161,7 @@ def grounding(
     ----------
     Collaboration-gap paper, equation 1 and appendix D.2.1 (figure D.2, the agreement in its last paragraph).
     """
-    found = annotated_pairs(study, annotator=annotator, models=models, repeat=repeat, arm=arm)
+    found = annotated_pairs(study, annotator=annotator, facts=facts, repeat=repeat, arm=arm)
     table = _with_features(found.rows, found.annotations)
     pairs = _by_pair(table)
     return GroundingResult(
@@ -166,7 +169,7 @@ def grounding(
         n_used=table.height,
         n_left_out=found.left_out,
         provenance=found.provenance,
-        parameters={"annotator": found.annotator, "repeat": repeat, "arm": arm},
+        parameters={"annotator": found.annotator},
         caption=(
             "Grounding score: reconciliation (0 to 2) and three features of each agent, over 8. Outcome: weighted, "
             "1 = goal reached, ± half its 95% interval. Annotations carry the annotator's errors."
@@ -201,7 +204,7 @@ def annotated_pairs(
     study: Any,
     *,
     annotator: str | None,
-    models: Any = None,
+    facts: Any = None,
     repeat: int = 0,
     arm: str | None = None,
     features: Sequence[str] = (STRATEGY, RECONCILIATION),
@@ -216,8 +219,8 @@ def annotated_pairs(
     name = None if everybody else _annotator(notes, annotator)
     mine = notes if name is None else notes.filter(pl.col("annotator") == name)
     rows, provenance = _runs(study)
-    rows = rows.join(_models(study, models, "starter"), on="starter", how="left")
-    rows = rows.join(_models(study, models, "follower"), on="follower", how="left")
+    rows = rows.join(_facts(study, facts, "starter"), on="starter", how="left")
+    rows = rows.join(_facts(study, facts, "follower"), on="follower", how="left")
     rows = rows.with_columns(_reason(mine, name, arm, not everybody).alias("reason"))
     again = pl.col("run_id").is_first_distinct().not_() & pl.col("reason").is_null()
     rows = rows.with_columns(pl.when(again).then(pl.lit("the same run again")).otherwise("reason").alias("reason"))
@@ -228,7 +231,7 @@ def annotated_pairs(
     rows = rows.drop("seed")
     if rows.height == 0:
         listed = "; ".join(f"{n:,} {reason}" for reason, n in left_out.items())
-        hint = ". Pass models= with model, family and strength" if any("family" in r for r in left_out) else ""
+        hint = ". Pass facts= with model, family and strength" if any("family" in r for r in left_out) else ""
         raise TableError(f"no annotated pair rollout to use; left out: {listed}{hint}")
     worst = rows["weighted_outcome"].max()
     if worst is not None and worst > 1:
@@ -320,19 +323,15 @@ def _runs(study: Any) -> tuple[pl.DataFrame, Provenance]:
     return rows.rename({"model": "starter", "partner_model": "follower", "task_id": "maze"}), provenance
 
 
-def _models(study: Any, models: Any, seat: str) -> pl.DataFrame:
+def _facts(study: Any, facts: Any, seat: str) -> pl.DataFrame:
     """Family and tier of every known model, named for a seat."""
-    table = models if models is not None else getattr(study, "models", None)
+    table = facts if facts is not None else getattr(study, "models", None)
     if table is None:
         table = registry.models()
-    if type(table).__module__.partition(".")[0] == "pandas":
-        table = pl.from_pandas(table)
-    if not isinstance(table, pl.DataFrame | pl.LazyFrame):
-        raise TableError(f"models must be a DataFrame with model, family and strength, not {type(table).__name__}")
-    lazy = table.lazy()
+    lazy = as_lazy(table, "facts must be a DataFrame with model, family and strength")
     missing = [c for c in ("model", "family", "strength") if c not in lazy.collect_schema().names()]
     if missing:
-        raise TableError(f"models: missing column {', '.join(missing)}")
+        raise TableError(f"facts: missing column {', '.join(missing)}")
     wanted = lazy.select(
         pl.col("model").cast(pl.String).alias(seat),
         pl.col("family").cast(pl.String).alias(f"{seat}_family"),
@@ -340,7 +339,7 @@ def _models(study: Any, models: Any, seat: str) -> pl.DataFrame:
     ).collect()
     twice = wanted.filter(pl.col(seat).is_duplicated())
     if twice.height:
-        raise TableError(f"models: {twice[seat][0]} stands there twice")
+        raise TableError(f"facts: {twice[seat][0]} stands there twice")
     return wanted
 
 

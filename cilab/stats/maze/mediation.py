@@ -15,14 +15,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError
+from cilab.core.frames import Provenance, read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Column, Columns, Level, Resamples, Seed, column
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value, percent
-from cilab.results.result import Provenance, Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet
-from cilab.stats.maze.grounding import CLUSTERS, CONTROLS, REFERENCE, grounding
+from cilab.stats.maze.grounding import CONTROLS, REFERENCE, grounding
 from cilab.stats.methods import cluster as cl
-from cilab.stats.methods.bootstrap import check_resamples
-from cilab.stats.methods.ratings import check_level, check_seed
 
 #: The effects of `.table`, in order, with the model they belong to.
 EFFECTS = {
@@ -281,17 +283,18 @@ class MediationResult(Result):
         return math.sqrt(max(v11 + 2 * x * v12 + x * x * v22, 0.0))
 
 
+@estimator
 def mediate(
     data: Any,
     *,
-    x: str,
-    m: str,
-    y: str,
-    controls: Sequence[str] = (),
-    cluster: str,
-    resamples: int = 1000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    x: Column,
+    m: Column,
+    y: Column,
+    controls: Columns = (),
+    cluster: Column,
+    resamples: Resamples = 1000,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
 ) -> MediationResult:
     """Mediation of X on Y through M, with and without the product X M, by a cluster bootstrap.
 
@@ -348,10 +351,7 @@ def mediate(
     >>> bool(np.isclose(found["indirect"], found["a"] * found["b"]))
     True
     """
-    _check_names(x, m, y, controls, cluster)
-    check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
+    _check_names(x, m, y, controls)
     wanted = list(dict.fromkeys((x, m, y, *controls, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
     rows, groups, left_out = cl.complete(rows, (x, m, y, *controls), cluster)
@@ -371,14 +371,15 @@ def mediate(
     return _estimate(rows, columns, groups, parameters, left_out, provenance)
 
 
+@estimator
 def mediation(
     study: Any,
     *,
     annotator: str | None = None,
     cluster: Literal["ordered_pair", "unordered_pair", "maze"] = "ordered_pair",
-    resamples: int = 1000,
-    seed: int = 0,
-    models: Any = None,
+    resamples: Resamples = 1000,
+    seed: Seed = 0,
+    facts: Any = None,
     repeat: int = 0,
     arm: str | None = None,
 ) -> MediationResult:
@@ -395,7 +396,7 @@ def mediation(
     annotator : whose annotations; None where the study holds those of one annotator only.
     cluster : ordered pairs of models (the paper's), unordered pairs, or mazes.
     resamples, seed : as in `mediate`.
-    models, repeat, arm : as in `grounding`.
+    facts, repeat, arm : as in `grounding`.
 
     Raises
     ------
@@ -406,11 +407,7 @@ def mediation(
     ----------
     Collaboration-gap paper, appendix D.2.1, table 2.
     """
-    if cluster not in CLUSTERS:
-        raise TableError(f"cluster is {cluster!r}, not one of {', '.join(CLUSTERS)}.{nearest(str(cluster), CLUSTERS)}")
-    check_resamples(resamples)
-    check_seed(seed)
-    source = grounding(study, annotator=annotator, models=models, repeat=repeat, arm=arm)
+    source = grounding(study, annotator=annotator, facts=facts, repeat=repeat, arm=arm)
     x, m, y = "grounding", "strategy_global", "weighted_outcome"
     rows = source.table
     empty = {name: "is known of no rollout" for name in CONTROLS if rows[name].null_count() == rows.height}
@@ -437,12 +434,9 @@ def mediation(
     return replace(result, controls_left_out=empty | lone | {columns.names[j]: words for j, words in surplus.items()})
 
 
-def _check_names(x: str, m: str, y: str, controls: Sequence[str], cluster: str) -> None:
-    if isinstance(controls, str):
-        raise TableError(f"controls is a text; give a list of columns, such as [{controls!r}]")
-    for what, name in (("x", x), ("m", m), ("y", y), ("cluster", cluster), *(("controls", c) for c in controls)):
-        if not isinstance(name, str):
-            raise TableError(f"{what} is {name!r}: give the name of a column")
+def _check_names(x: str, m: str, y: str, controls: Sequence[str]) -> None:
+    for name in controls:
+        column("controls", name)
     roles = [x, m, y, *controls]
     twice = [name for i, name in enumerate(roles) if name in roles[:i]]
     if twice:
@@ -474,11 +468,9 @@ def _estimate(
     provenance: Provenance,
 ) -> MediationResult:
     roles = {role: parameters[role] for role in ("x", "m", "y")}
-    order = np.argsort(groups.codes, kind="stable")  # rows of a cluster together: sums over clusters are then quick
-    x, m, y = (_varying(rows[name], role)[order] for role, name in roles.items())
-    groups = cl.Clusters(groups.codes[order], groups.labels)
+    x, m, y = (_varying(rows[name], role) for role, name in roles.items())
     names = (*controls.names, roles["x"], roles["m"], f"{roles['x']} × {roles['m']}")
-    columns = cl.standardised(np.column_stack([controls.matrix[order], x, m, x * m]))
+    columns = cl.standardised(np.column_stack([controls.matrix, x, m, x * m]))
     q = len(names) + 1
     products = cl.grams(np.column_stack([columns.z, (y - y.mean()) / y.std()]), groups.codes, groups.n)
     gram = cl.symmetric(cl.matrices(products.sum(axis=1, keepdims=True), q, q))[0]
@@ -564,7 +556,7 @@ def _point_estimates(
     if synergy:
         models["synergy"] = (data.y, k + 3)
     fits = {
-        name: cl.ols_in(data.columns.first(size), data.gram[:size, :size], y, data.groups)
+        name: cl.ols(data.columns.first(size), data.gram[:size, :size], y, data.groups)
         for name, (y, size) in models.items()
     }
     coefficients = {

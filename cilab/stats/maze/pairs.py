@@ -14,8 +14,12 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import Provenance, as_frame, read_rows
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number
-from cilab.results.result import Provenance, Result, read_rows
+from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.rows import MazeOutcome, paired_by_maze
@@ -202,6 +206,7 @@ class _Cell:
 _Cells = dict[tuple[str, str], _Cell]
 
 
+@estimator
 def pairs(
     data: Any,
     *,
@@ -211,7 +216,7 @@ def pairs(
     arm: str | None = None,
     models: Sequence[str] | None = None,
     families: Mapping[str, str] | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
 ) -> PairsResult:
     """Mean outcome of every ordered pair, the effect of who starts, families, and the two agents' own levels as bounds.
 
@@ -264,24 +269,20 @@ def pairs(
         n_used=found.used.height,
         n_left_out=found.left_out,
         provenance=found.provenance,
-        parameters={
-            "outcome": outcome,
-            **found.kept,
-            "models": None if models is None else sorted(models),
-            "ci_level": ci_level,
-        },
+        parameters=found.kept,
         caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), "
         f"in {found.maze_words()}. {_layout(cells)}",
     )
 
 
+@estimator
 def pairs_from_means(
     table: Any,
     *,
     mean: str = "weighted_mean",
     half_width: str = "weighted_ci95",
     families: Mapping[str, str] | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
     study: str = "published means",
 ) -> PairsResult:
     """The same from a table of printed means, where there are no rollouts.
@@ -325,7 +326,6 @@ def pairs_from_means(
         n_used=len(cells),
         n_left_out=left_out,
         provenance=_provenance(rows, study),
-        parameters={"mean": mean, "half_width": half_width, "ci_level": ci_level},
         caption=f"Printed means ± half the {100 * ci_level:g}% interval. {_layout(cells)}",
         conflicts=_conflicts(clashes),
         unit="printed cells",
@@ -340,10 +340,7 @@ def _layout(cells: _Cells) -> str:
 
 
 def _printed(table: Any, mean: str, half_width: str) -> pl.DataFrame:
-    if type(table).__module__.partition(".")[0] == "pandas":
-        table = pl.from_pandas(table)
-    if not isinstance(table, pl.DataFrame):
-        raise TableError(f"means must be a polars or pandas DataFrame, not {type(table).__name__}")
+    table = as_frame(table, "means must be a polars or pandas DataFrame")
     for column in ("starter", "follower", mean, half_width):
         if column not in table.columns:
             raise TableError(f"means: missing column {column}.{nearest(column, table.columns)}")

@@ -13,14 +13,16 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.rows import MazeOutcome, paired_by_maze
-from cilab.stats.methods.bootstrap import check_resamples
 from cilab.stats.methods.means import mean_interval, z_of
-from cilab.stats.methods.ratings import MOST_UNDEFINED, check_seed
+from cilab.stats.methods.ratings import MOST_UNDEFINED
 
 KINDS = {"primer": "strong primer", "recovery": "strong recovery"}
 
@@ -100,6 +102,7 @@ class RelayResult(Result):
         return [*self.statements, *super().notes()]
 
 
+@estimator
 def relay(
     data: Any,
     *,
@@ -107,9 +110,9 @@ def relay(
     maze_size: int | None = None,
     wall_density: float | None = None,
     arm: str | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    resamples: Resamples = 2000,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
 ) -> RelayResult:
     """Outcome against K for strong primer and strong recovery, with both homogeneous pairs as references.
 
@@ -137,8 +140,6 @@ def relay(
     Collaboration-gap paper, sections 3 and 4.3, figure 4.6.
     """
     z = z_of(ci_level)
-    check_resamples(resamples)
-    check_seed(seed)
     found = maze_rows.read_maze_rows(
         data,
         outcome=outcome,
@@ -170,7 +171,7 @@ def relay(
         n_used=found.used.height - other,
         n_left_out=left_out,
         provenance=found.provenance,
-        parameters={"outcome": outcome, **found.kept, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=found.kept,
         caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), in "
         f"{found.maze_words()}. K: turns before the swap. Differences and shares are paired by maze.",
     )

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import Provenance, read_rows
 from cilab.core.tables import STATUSES
-from cilab.results.result import Provenance, read_rows
 from cilab.stats.methods.hypothesis_tests import paired_t
 
 MazeOutcome = Literal["weighted_outcome", "success"]
@@ -90,7 +90,7 @@ def read_maze_rows(
 
     Parameters
     ----------
-    data : as in `cilab.results.result.read_rows`.
+    data : as in `cilab.core.frames.read_rows`.
     outcome : `weighted_outcome` or `success`.
     versions : versions in scope; `what` names them for an error.
     fixed : maze_size, wall_density and arm, as far as the caller holds them fixed, with the value asked for or None.

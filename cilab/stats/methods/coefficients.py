@@ -176,7 +176,7 @@ def fleiss_kappa(
     return as_agreement("Fleiss' kappa", value, boot, p, table, left_out, raw, reason, detail)
 
 
-def krippendorff_alpha(
+def krippendorff(
     ratings: Any,
     *,
     level: Level = "nominal",
@@ -213,7 +213,7 @@ def krippendorff_alpha(
 
     Examples
     --------
-    >>> round(krippendorff_alpha([[1, 1], [2, 2], [3, 4]], level="interval").value, 4)
+    >>> round(krippendorff([[1, 1], [2, 2], [3, 4]], level="interval").value, 4)
     0.878
     """
     if level not in _LEVELS:
@@ -408,7 +408,7 @@ def _from_counts(table: Any) -> list[list[int]]:
     if len(sizes) > 1:
         raise TableError(
             f"counts: between {sizes[0]} and {sizes[-1]} raters a subject; Fleiss' kappa needs the same number. If "
-            "these are ratings, leave counts=True out; else use krippendorff_alpha, which takes missing ratings"
+            "these are ratings, leave counts=True out; else use krippendorff, which takes missing ratings"
         )
     return [[i for i, count in enumerate(row) for _ in range(int(count))] for row in rows]
 

@@ -2,14 +2,13 @@
 
 May import numpy, scipy and `cilab.core`. The functions stand on `scipy.special`, which loads in a fifth of the time
 that `scipy.stats` takes: for most reports that import was the longest part of the statistics. What is rarely needed
-(the exact signed-rank distribution, Shapiro and Wilk's test) stays with `scipy.stats`.
+(the signed-rank test, Fisher's and its odds ratio, Shapiro and Wilk's) stays with `scipy.stats`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
 from typing import Any, Literal
@@ -109,63 +108,6 @@ def share_interval(
         lo = 0.0 if hits == 0 else (middle - half) / scale
         hi = 1.0 if hits == n else (middle + half) / scale
     return (0.0 if alternative == "less" else lo), (1.0 if alternative == "greater" else hi)
-
-
-def binomial_pmf(hits: NDArray[np.int64], n: int, share: float) -> Array:
-    """Chances of `hits` (an array) in `n` independent throws with this share of hits."""
-    from scipy import special
-
-    ways = -special.betaln(hits + 1, n - hits + 1) - math.log(n + 1)
-    return np.exp(ways + special.xlogy(hits, share) + special.xlog1py(n - hits, -share))
-
-
-def shared_hits(n_own: int, n_other: int, total: int) -> tuple[NDArray[np.int64], Array]:
-    """The hits that the first of two groups can have of `total` in both, and the logarithms of their chances.
-
-    That is the hypergeometric distribution; both arrays have the length of its support.
-    """
-    from scipy import special
-
-    own = np.arange(max(0, total - n_other), min(n_own, total) + 1)
-    log = -special.betaln(own + 1, n_own - own + 1) - special.betaln(total - own + 1, n_other - total + own + 1)
-    return own, log - special.logsumexp(log)
-
-
-def odds_ratio(
-    hits: int, support: NDArray[np.int64], log: Array, ci_level: float, alternative: str
-) -> tuple[float, ...]:
-    """Conditional maximum-likelihood odds ratio of `hits`, and the ends of its exact interval (as in R).
-
-    `support` and `log` are what `shared_hits` gives. An end may be infinite; `greater` bounds the ratio from below
-    only, `less` from above only.
-    """
-    tail = (1 - ci_level) / (2 if alternative == "two-sided" else 1)
-    here = support - hits
-
-    def shares(log_ratio: float) -> Array:
-        logs = log + log_ratio * here
-        chance = np.exp(logs - logs.max())
-        return chance / chance.sum()
-
-    def root(at: Callable[[Array], float]) -> float:
-        """Where a rising function of the logarithm of the ratio is 0, by halving."""
-        lo, hi = -1.0, 1.0
-        while at(shares(lo)) > 0:
-            lo *= 2
-        while at(shares(hi)) < 0:
-            hi *= 2
-        for _ in range(200):
-            middle = (lo + hi) / 2
-            if middle in (lo, hi):
-                break
-            lo, hi = (middle, hi) if at(shares(middle)) < 0 else (lo, middle)
-        return math.exp((lo + hi) / 2)
-
-    first, last = hits == support[0], hits == support[-1]
-    ratio = 0.0 if first else math.inf if last else root(lambda p: float(p @ here))
-    low = 0.0 if first or alternative == "less" else root(lambda p: float(p[here >= 0].sum()) - tail)
-    high = math.inf if last or alternative == "greater" else root(lambda p: tail - float(p[here <= 0].sum()))
-    return ratio, low, high
 
 
 def average_ranks(values: Any) -> Array:

@@ -23,9 +23,7 @@ from cilab.stats.methods.distributions import (
     fair_coin_p,
     kendall,
     normal_quantile,
-    odds_ratio,
     share_interval,
-    shared_hits,
     t_quantile,
     t_two_sided,
 )
@@ -250,20 +248,18 @@ def fisher(table: Any, *, alternative: Alternative = "two-sided", ci_level: floa
     >>> round(fisher([[3, 1], [1, 3]]).estimate, 3)
     6.408
     """
-    (a, b), (c, d) = counts = _two_by_two(table)
+    from scipy import stats
+
+    counts = _two_by_two(table)
     common = {"ci_level": _level(ci_level), "n": int(counts.sum()), "alternative": _side(alternative)}
     method = "Fisher's exact test"
     if not counts.sum(0).all() or not counts.sum(1).all():
         return HypothesisTest(method, 1.0, reason="an empty row or column: no odds ratio", **common)
-    support, log = shared_hits(int(a + b), int(c + d), int(a + c))
-    chance, here = np.exp(log), support - int(a)
-    # As unlikely as this table, or less; equal up to rounding is equal.
-    extreme = chance <= chance[here == 0] * (1 + 1e-7)
-    counted = {"two-sided": extreme, "greater": here >= 0, "less": here <= 0}[alternative]
-    p = min(1.0, float(chance[counted].sum()))
-    sample = a * d / (b * c) if b * c else math.inf
-    ratio = odds_ratio(int(a), support, log, ci_level, alternative)
-    return HypothesisTest(method, p, float(sample), *ratio, **common)
+    exact = stats.fisher_exact(counts, alternative=alternative)
+    ratio = stats.contingency.odds_ratio(counts, kind="conditional")
+    ends = ratio.confidence_interval(ci_level, alternative)
+    found = (exact.pvalue, exact.statistic, ratio.statistic, ends.low, ends.high)
+    return HypothesisTest(method, *map(float, found), **common)
 
 
 def mcnemar(table: Any) -> HypothesisTest:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import as_frame
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, or_none, texts
+from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, Interval, decimals, number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import pearson
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.loss import OVERALL
 from cilab.stats.teamwork.task_runs import TaskResult
 
@@ -98,15 +101,16 @@ class Capability(TaskResult):
         return [*out[:-1], *more, out[-1]]
 
 
+@estimator
 def capability(
     study: Any,
     measures: Any,
     *,
-    columns: Sequence[str] | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    columns: Annotated[Sequence[str] | None, or_none(texts("columns"))] = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Capability:
     """Correlate the overall score and every dimension score with public measures of capability, over models.
 
@@ -116,7 +120,7 @@ def capability(
     measures : frame (polars or pandas) with `model` and one column per measure; null where a model has no value.
     columns : the measures to use; None takes every numeric column.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; measures stay as they are.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -135,8 +139,7 @@ def capability(
     ----------
     Collaborative-intelligence paper, appendix F, figure 18, table 7.
     """
-    check_level(ci_level)
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     g = task_runs.default_grid(whole)
     frame, names = _measures(measures, columns, g)
     counts = task_runs.task_counts(g, resamples, seed)
@@ -170,32 +173,26 @@ def capability(
         n_used=tests,
         n_left_out=task_runs.left_out(whole, tests, {"of other rows or versions": whole.n_used - tests}),
         provenance=g.provenance,
-        parameters={**g.asked, "measures": names, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters={**g.asked, "columns": names},
         caption="Pearson's r of scores with public measures of capability, over models at their default setting.",
     )
 
 
 _FIT = {"measure": pl.String, "n_rows": pl.Int64}
-
 _FIT |= dict.fromkeys(("intercept_pct", "slope_points", "r_squared"), pl.Float64)
-
 _RESIDUAL = {"measure": pl.String, "model": pl.String}
-
 _RESIDUAL |= dict.fromkeys(("value", "score_pct", "fitted_pct", "residual_points"), pl.Float64)
 
 
-def _measures(measures: Any, columns: Sequence[str] | None, g: Grid) -> tuple[pl.DataFrame, list[str]]:
-    frame = pl.from_pandas(measures) if type(measures).__module__.partition(".")[0] == "pandas" else measures
-    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        raise TableError(f"measures must be a polars or pandas DataFrame, not {type(measures).__name__}")
-    frame = frame.lazy().collect()
+def _measures(
+    measures: Any, columns: Annotated[Sequence[str] | None, or_none(texts("columns"))], g: Grid
+) -> tuple[pl.DataFrame, list[str]]:
+    frame = as_frame(measures, "measures must be a polars or pandas DataFrame")
     if "model" not in frame.columns:
         raise TableError("measures: missing column model")
     if double := frame.filter(pl.col("model").is_duplicated())["model"].to_list():
         raise TableError(f"measures: model {double[0]!r} stands there twice")
     numeric = [c for c, kind in frame.schema.items() if c != "model" and kind.is_numeric()]
-    if isinstance(columns, str):
-        raise TableError(f"columns is a text; give a list of columns, such as [{columns!r}]")
     for name in columns or ():
         if name not in numeric:
             raise TableError(f"measures: no numeric column {name!r}.{nearest(name, numeric)}")

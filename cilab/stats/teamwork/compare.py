@@ -9,21 +9,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.results.arguments import check_choice
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, check_choice
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_SCORES, Array, Mask
 from cilab.stats.methods.hypothesis_tests import adjust
-from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.scores import shared_ranks
 
@@ -80,13 +81,14 @@ class Differences(Result):
         return [*out[:-1], *self.remarks, out[-1]]
 
 
+@estimator
 def differences(
     study: Any,
     *,
-    resamples: int = RESAMPLES_SCORES,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    resamples: Resamples = RESAMPLES_SCORES,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Differences:
     """Difference of the overall score between each row and the next, with its paired interval.
 
@@ -97,7 +99,7 @@ def differences(
     ----------
     study : runs table (polars or pandas), opened study or data set.
     resamples, seed, ci_level : of the bootstrap.
-    settings : see `cilab.stats.teamwork.grid.grid` (`models=` compares some models only).
+    **scope : see `cilab.stats.teamwork.grid.grid` (`models=` compares some models only).
 
     Returns
     -------
@@ -119,10 +121,7 @@ def differences(
     ----------
     Collaborative Intelligence leaderboard of 9 October 2026 (adjacent differences, rank stability).
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     overall = bootstrap.overall_means(g.points())
     order = [int(r) for r in np.argsort(-overall, kind="stable") if np.isfinite(overall[r])]
     if len(order) < 2:
@@ -168,7 +167,7 @@ def differences(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=f"Points of the overall score; {how}",
     )
 
@@ -307,16 +306,17 @@ _COMPARISON = {
 }
 
 
+@estimator
 def compare(
     study: Any,
     a: Any,
     b: Any,
     *,
     tasks: Tasks = "both",
-    resamples: int = RESAMPLES_SCORES,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    resamples: Resamples = RESAMPLES_SCORES,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Comparison:
     """Two rows, or two arms over the models that have both, paired by task.
 
@@ -328,7 +328,7 @@ def compare(
     tasks : `both` compares on the tasks that both sides solve alone; `own` each on its own ones, so that the overall
         difference is the leaderboard's.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; both sides share the resamples.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -349,11 +349,8 @@ def compare(
     ----------
     Collaborative-intelligence paper, appendix C.1 (head to head) and section 2.3 (intervals).
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
     check_choice("tasks", tasks, ("both", "own"))
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("compare")
     name_a, name_b, pairs = _sides(g, a, b)
     left, right = [p[0] for p in pairs], [p[1] for p in pairs]
@@ -386,15 +383,7 @@ def compare(
         n_used=int(g.runs["used"].sum()),
         n_left_out=_left_out(grid_left=g.n_left_out, total=g.n_used, used=int(g.runs["used"].sum())),
         provenance=g.provenance,
-        parameters={
-            **g.asked,
-            "a": name_a,
-            "b": name_b,
-            "tasks": tasks,
-            "resamples": resamples,
-            "seed": seed,
-            "rows": n,
-        },
+        parameters={**g.asked, "rows": n},
         caption=(
             f"{name_a} minus {name_b} in points, {_WHICH[tasks]} {g.gate_words}"
             f"{f', mean over {n} rows' if n > 1 else ''}; "

@@ -5,23 +5,25 @@ May import `cilab.core` and its own folder. Reads no file and calls no model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.results.arguments import check_choice
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, check_choice, texts
+from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
 
 CONFLICT = "handling_conflict"
@@ -92,18 +94,19 @@ class Conflict(TaskResult):
         return self.table.select(names, *found).fill_null("")
 
 
+@estimator
 def conflict(
     study: Any,
     *,
     version: str = "test",
-    asks_labels: Sequence[str] = ("asks_needs",),
+    asks_labels: Annotated[Sequence[str], texts("labels")] = ("asks_needs",),
     labels: Any = None,
     rater: str | None = "final",
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Conflict:
     """How each model's conflict runs end, the joint points of the deals, and each share against the other dimensions.
 
@@ -115,7 +118,7 @@ def conflict(
     study : opened study, data set, or runs table.
     version : `test` (a teammate who pushes) or `baseline` (a normal one); the other dimensions' mean is of the tests.
     asks_labels : labels of a message that asks what the teammate needs.
-    labels, rater, groups, resamples, seed, ci_level, settings : as in `cilab.stats.teamwork.failures.failures`.
+    labels, rater, groups, resamples, seed, ci_level, **scope : as in `cilab.stats.teamwork.failures.failures`.
 
     Returns
     -------
@@ -135,14 +138,11 @@ def conflict(
     ----------
     Collaborative-intelligence paper, sections 4.2, F.1 and F.2, figure 19, table 8.
     """
-    check_level(ci_level)
     check_choice("version", version, ("test", "baseline"))
-    if isinstance(asks_labels, str):
-        raise TableError(f"asks_labels is a text; give a list of labels, such as [{asks_labels!r}]")
-    if not isinstance(asks_labels, Collection) or not all(isinstance(label, str) for label in asks_labels):
+    if not all(isinstance(label, str) for label in asks_labels):
         raise TableError(f"asks_labels is {asks_labels!r}; give a list of labels, such as ['asks_needs']")
     asks_labels = list(asks_labels)
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     if CONFLICT not in whole.dimensions:
         raise TableError(f"runs: no task of {CONFLICT}; there is no conflict to look at")
     g = task_runs.default_grid(whole)
@@ -173,7 +173,7 @@ def conflict(
             },
         ),
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "seed": seed, "asks_labels": asks_labels},
+        parameters=g.asked,
         caption=(
             f"Shares of conflict runs ({version}) in percent; joint points in percent of the best deal, over the runs "
             "that end with one; the mean test score of the other dimensions."
@@ -344,8 +344,14 @@ class DimensionCorrelations(TaskResult):
         return self.on_sheet(lines)
 
 
+@estimator
 def dimension_correlations(
-    study: Any, *, resamples: int = RESAMPLES_OTHER, seed: int = 0, ci_level: float = 0.95, **settings: Any
+    study: Any,
+    *,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> DimensionCorrelations:
     """Pearson correlation of every pair of dimension scores over models, and what one component explains.
 
@@ -369,8 +375,7 @@ def dimension_correlations(
     ----------
     Collaborative-intelligence paper, section F.1, figure 19a.
     """
-    check_level(ci_level)
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     g = task_runs.default_grid(whole)
     points = g.points()
     complete = np.flatnonzero(np.isfinite(points).all(axis=1)).tolist()
@@ -412,7 +417,7 @@ def dimension_correlations(
             },
         ),
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=f"Pearson's r of dimension scores over {len(complete)} models.",
     )
 

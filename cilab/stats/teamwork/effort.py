@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.methods.hypothesis_tests import sign_test
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.task_runs import SAME, TaskResult, usage
 
@@ -70,14 +72,15 @@ class Effort(TaskResult):
         return self.on_sheet(lines, spanner=("Tasks whose value", ["Better/worse", "Tied"]))
 
 
+@estimator
 def effort(
     study: Any,
     *,
     default: str | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Effort:
     """What more reasoning changes, model by model and dimension by dimension.
 
@@ -90,7 +93,7 @@ def effort(
     study : opened study, data set, or runs table.
     default : name of the default effort; None: null or "default", else a model's only one.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension, paired.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -107,8 +110,7 @@ def effort(
     ----------
     Collaborative-intelligence paper, section 3.2 and appendix E, table 6, figures 16 and 17.
     """
-    check_level(ci_level)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("effort")
     pairs = _effort_pairs(g, default)
     counts = task_runs.task_counts(g, resamples, seed)
@@ -149,7 +151,7 @@ def effort(
         n_used=used,
         n_left_out=task_runs.left_out(g, used, {"of rows that were run at one effort only": g.n_used - used}),
         provenance=g.provenance,
-        parameters={**g.asked, "default": default, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=(
             f"Score at the default and at high reasoning effort in percent; {_gated(g)} at both whose {_value(g)} "
             "rises or falls; p from a two-sided exact sign test, ties dropped."

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
 from cilab.core.tables import EVIDENCE
+from cilab.results.arguments import Level, Resamples, Seed, inside
+from cilab.results.estimator import estimator, recordable
 from cilab.results.numbers import Interval, number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, overall_means, too_empty
-from cilab.stats.methods.ratings import check_level, check_seed
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
 
 MISSED, GAVE_IN, STOPPED = "missed it", "gave in", "stopped short"
@@ -37,6 +40,7 @@ _FAILED = "failed test runs"
 # -- rules --------------------------------------------------------------------------------------------------
 
 
+@recordable
 @dataclass(frozen=True)
 class FailureRule:
     """One rule: a failed run for which `when` holds, and no rule before it, is in this mode.
@@ -156,7 +160,7 @@ def rules_with(*new: FailureRule, base: Sequence[FailureRule] = RULES, first: bo
     return tuple([*added, *kept] if first else [*kept, *added])
 
 
-def sort_failures(failed: pl.DataFrame, rules: Sequence[FailureRule] = RULES) -> pl.DataFrame:
+def sort_failures(failed: pl.DataFrame, rules: Annotated[Sequence[FailureRule], inside] = RULES) -> pl.DataFrame:
     """`failed` runs with `stage`, `mode` and `n_rules` (how many rules fit; the first one counts).
 
     Raises
@@ -228,9 +232,9 @@ class _Failed:
 
 
 def _failed_runs(
-    study: Any, labels: Any, rater: str | None, flags: Mapping[str, Sequence[str]] | None, settings: Mapping[str, Any]
+    study: Any, labels: Any, rater: str | None, flags: Mapping[str, Sequence[str]] | None, scope: Scope
 ) -> _Failed:
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     g = task_runs.default_grid(whole)
     found = task_runs.study_labels(study, labels, rater)
     if found is None:
@@ -358,18 +362,19 @@ def _share(row: Mapping[str, Any] | None) -> str:
     return Interval.of(row, "share_pct", "lo_pct", "hi_pct").half()
 
 
+@estimator
 def failures(
     study: Any,
     *,
-    rules: Sequence[FailureRule] = RULES,
+    rules: Annotated[Sequence[FailureRule], inside] = RULES,
     labels: Any = None,
     rater: str | None = "final",
     noticed_labels: Mapping[str, Sequence[str]] | None = None,
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> FailureModes:
     """Sort every failed test run into one failure mode.
 
@@ -387,7 +392,7 @@ def failures(
         dimension that is not listed, no label does.
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -406,10 +411,8 @@ def failures(
     ----------
     Collaborative-intelligence paper, sections 4 and G.3, figure 5, table 11.
     """
-    check_seed(seed)
-    check_level(ci_level)
     rules = _checked(rules)
-    found = _failed_runs(study, labels, rater, noticed_labels, settings)
+    found = _failed_runs(study, labels, rater, noticed_labels, scope)
     g = found.grid
     runs = sort_failures(found.runs, rules)
     counts = task_runs.task_counts(g, resamples, seed)
@@ -434,14 +437,7 @@ def failures(
         n_used=runs.height,
         n_left_out=found.left_out(),
         provenance=g.provenance,
-        parameters={
-            **g.asked,
-            "rules": [rule.name for rule in rules],
-            "rater": rater,
-            "resamples": resamples,
-            "seed": seed,
-            "ci_level": ci_level,
-        },
+        parameters=g.asked,
         caption=(
             f"Share of failed test runs in each mode, in percent, with half the {100 * ci_level:g}% interval "
             f"({resamples:,} resamples of tasks within dimension)."
@@ -534,17 +530,18 @@ def _listed(labels: pl.DataFrame) -> str:
     return ", ".join(name.replace("_", " ") for name in labels["label"])
 
 
+@estimator
 def noticed(
     study: Any,
     *,
     labels: Any = None,
     rater: str | None = "final",
     noticed_labels: Mapping[str, Sequence[str]] | None = None,
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Noticed:
     """Share of failed test runs after the model had recognised the problem, by judges' labels alone.
 
@@ -568,9 +565,7 @@ def noticed(
     ----------
     Collaborative-intelligence paper, sections 4.5 and G.2, figure 6, table 10.
     """
-    check_seed(seed)
-    check_level(ci_level)
-    found = _failed_runs(study, labels, rater, noticed_labels, settings)
+    found = _failed_runs(study, labels, rater, noticed_labels, scope)
     g, runs = found.grid, found.runs
     counts = task_runs.task_counts(g, resamples, seed)
     seen, failed = task_runs.counted(g, runs, runs["noticed_by_label"]), task_runs.counted(g, runs)
@@ -592,7 +587,7 @@ def noticed(
         n_used=runs.height,
         n_left_out=found.left_out(),
         provenance=g.provenance,
-        parameters={**g.asked, "rater": rater, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=(
             f"Share of {_FAILED} in which a judge's label shows that the model saw the problem, in percent, with half "
             f"the {100 * ci_level:g}% interval ({resamples:,} resamples of tasks within dimension)."

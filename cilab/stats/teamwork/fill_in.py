@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.errors import TableError
-from cilab.results.arguments import check_choice
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, check_choice, inside
+from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, Interval, number
 from cilab.results.result import Result
@@ -25,9 +27,8 @@ from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.methods.distributions import average_ranks
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, permutation_p
-from cilab.stats.methods.ratings import check_level, check_seed
 from cilab.stats.methods.row_task_model import Fit, HeldOut, Trials, Widths, expit
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 
 if TYPE_CHECKING:
@@ -133,17 +134,18 @@ class FillInResult(Result):
         return [*out[:-1], *more, out[-1]]
 
 
+@estimator
 def fill_in(
     study: Any,
     *,
     engine: Engine = "laplace",
-    widths: WidthRule | tuple[float, float] = "cross_validation",
-    shift: Literal["checked"] | float = "checked",
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    widths: Annotated[WidthRule | tuple[float, float], inside] = "cross_validation",
+    shift: Annotated[Literal["checked"] | float, inside] = "checked",
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
     sampler: Mapping[str, Any] | None = None,
-    **settings: Any,
+    **scope: Unpack[Scope],
 ) -> FillInResult:
     """Score every row on the same tasks: observed cells keep their means, tests never taken are filled in.
 
@@ -164,7 +166,7 @@ def fill_in(
         from the posterior. The shift's own uncertainty is not in them.
     seed : of folds, draws and resamples.
     sampler : of engine `nuts`: `draws, tune, chains, cores` (see `cilab.stats.methods.bayes.sample`).
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -180,13 +182,10 @@ def fill_in(
     ----------
     Collaborative-intelligence paper, appendix C.3.
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
     check_choice("engine", engine, ("laplace", "nuts"))
     given = _given_widths(widths)
     fixed_shift = _given_shift(shift)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     check_fillable(g, "fill_in")
     trials = trials_of(g)
     posterior = None
@@ -233,15 +232,7 @@ def fill_in(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={
-            **g.asked,
-            "engine": engine,
-            "widths": widths if isinstance(widths, str) else list(widths),
-            "shift": shift,
-            "resamples": resamples,
-            "seed": seed,
-            "ci_level": ci_level,
-        },
+        parameters=g.asked,
         caption=f"Percent, {100 * ci_level:g}% intervals: tasks resampled within dimension, fill-ins drawn anew.",
     )
 

@@ -5,21 +5,20 @@ May import `cilab.core` and its own folder. Reads no file, plays nothing, scores
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import Provenance, read_rows
 from cilab.core.tables import DIMENSIONS, STATUSES
-from cilab.results.arguments import check_choice
+from cilab.results.estimator import scope, settled
 from cilab.results.names import row_names
-from cilab.results.result import Provenance, read_rows
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask, Replicates
 
@@ -153,18 +152,28 @@ class Grid:
         return replace(self, rows=self.rows[at], runs=_renumbered(self.runs, at), **new)
 
 
-def grid(
-    data: Any,
-    *,
-    version: str = "test",
-    gate: Gate = "solved_alone",
-    allow_partial: bool = False,
-    reviews: Reviews = "apply",
-    benchmark: str | None = None,
-    models: Sequence[str] | None = None,
-    dimensions: Sequence[str] | None = None,
-    **unknown: Any,
-) -> Grid:
+@scope(
+    version="test",
+    gate="solved_alone",
+    allow_partial=False,
+    reviews="apply",
+    benchmark=None,
+    models=None,
+    dimensions=None,
+)
+class Scope(TypedDict, total=False):
+    """Which runs count: the arguments of `grid`, which estimators take and hand on."""
+
+    version: str
+    gate: Gate
+    allow_partial: bool
+    reviews: Reviews
+    benchmark: str | None
+    models: Sequence[str] | None
+    dimensions: Sequence[str] | None
+
+
+def grid(data: Any, **given: Unpack[Scope]) -> Grid:
     """Runs as arrays of rows by tasks, with the gate, refusals, missing runs and reviews settled.
 
     Rules (collaborative-intelligence paper, section 2.3; where it is silent, this project's)
@@ -188,7 +197,6 @@ def grid(
     reviews : `apply` the study's reviews or `ignore` them.
     benchmark : default `teamwork` where the data have it, else the only one there is.
     models, dimensions : names to keep; None keeps all.
-    unknown : what no statistic takes; estimators hand on here what is not their own, so that it is refused here.
 
     Raises
     ------
@@ -196,14 +204,13 @@ def grid(
         A column is missing, a score is NaN, outside 0 to 1 or no number, a seed is no whole number, two scored runs
         claim the same cell, a row has no alone runs, nothing is left to score, or an argument is unknown.
     """
-    if unknown:
-        _refuse_argument(next(iter(unknown)))
-    check_choice("gate", gate, ("solved_alone", "off"))
-    check_choice("reviews", reviews, ("apply", "ignore"))
+    asked = settled(Scope, given, "grid")
+    version, gate, reviews = asked["version"], asked["gate"], asked["reviews"]
+    models, dimensions = asked["models"], asked["dimensions"]
     runs, provenance = read_rows(data, ("task_id", "version", "model", "status", "score"), _RUN_COLUMNS)
     runs = _typed(runs)
     runs, reviewed = _reviewed(runs, data, reviews)
-    benchmark = benchmark or _benchmark(runs)
+    benchmark = asked["benchmark"] or _benchmark(runs)
     runs = runs.with_columns(_scope(benchmark, version, models).alias("reason"))
     if models is not None:
         check_names("model", models, runs["model"])
@@ -216,25 +223,7 @@ def grid(
         check_names("dimension", dimensions, tasks["dimension"])
         tasks = tasks.filter(pl.col("dimension").is_in(list(dimensions)))
         kept = kept.filter(pl.col("task_id").is_in(tasks["task_id"].to_list()))
-    return _Builder(runs, kept, tasks, version, gate, allow_partial, provenance, reviewed).grid()
-
-
-_SETTINGS = ("version", "gate", "allow_partial", "reviews", "benchmark", "models", "dimensions")
-
-
-def _refuse_argument(name: str) -> None:
-    """Say that `name` is no argument of the estimator that was called: the outermost function of the statistics."""
-    frame, code = sys._getframe(1), None
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
-            code = frame.f_code
-        frame = frame.f_back  # type: ignore[assignment]
-    assert code is not None  # `grid` itself is one of them
-    own = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    known = list(dict.fromkeys((*own, *_SETTINGS)))
-    raise TableError(
-        f"{code.co_name} has no argument {name!r}.{nearest(name, known)} It takes by name: {', '.join(known)}"
-    )
+    return _Builder(runs, kept, tasks, version, gate, asked["allow_partial"], provenance, reviewed).grid()
 
 
 def check_names(what: str, asked: Sequence[str], there: pl.Series) -> None:

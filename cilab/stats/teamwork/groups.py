@@ -6,15 +6,26 @@ May import `cilab.core` and its own folder. Scores nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import as_frame
 from cilab.stats.teamwork.grid import Grid
 
 #: The paper's frontier models (collaborative-intelligence paper, section 3).
 FRONTIER = ("Gemini 4 Argon", "GPT-6 Astra", "GPT-6.1 Sol", "Claude Opus 5.5", "Claude Fable 5.1")
+
+
+def _groups(name: str, value: Any) -> None:
+    """Groups of models: a mapping, or a frame of any kind."""
+    if value is not None and not isinstance(value, Mapping | pl.LazyFrame) and not hasattr(value, "columns"):
+        raise TableError(f"{name} is {value!r}: give {{'name': ['model', ...]}} or a frame with model and group")
+
+
+#: `{group: [models]}`, `{model: group}`, or a frame with `model` and `group` or `open_weights`; None: see `members`.
+Groups = Annotated[Mapping[str, Any] | pl.DataFrame | None, _groups]
 
 
 def default_rows(g: Grid) -> list[int]:
@@ -32,7 +43,7 @@ def default_rows(g: Grid) -> list[int]:
     return out
 
 
-def members(study: Any, g: Grid, groups: Mapping[str, Any] | pl.DataFrame | None = None) -> dict[str, list[str]]:
+def members(study: Any, g: Grid, groups: Groups = None) -> dict[str, list[str]]:
     """group -> its models that are in the data, as `group_means` takes them. Empty groups are left out.
 
     Raises
@@ -45,10 +56,8 @@ def members(study: Any, g: Grid, groups: Mapping[str, Any] | pl.DataFrame | None
         found = _groups_of_study(study, there)
     elif isinstance(groups, Mapping):
         found = _groups_of_mapping(groups, there)
-    elif hasattr(groups, "columns"):
-        found = _groups_of_frame(groups, there)
     else:
-        raise TableError(f"groups is {groups!r}: give {{'name': ['model', ...]}} or a frame with model and group")
+        found = _groups_of_frame(groups, there)
     found = {group: names for group, names in found.items() if names}
     if not found:
         raise TableError("groups: no model of these runs belongs to one; give groups={'name': ['model', ...]}")
@@ -69,7 +78,7 @@ def _groups_of_mapping(groups: Mapping[str, Any], there: Sequence[str]) -> dict[
 
 
 def _groups_of_frame(frame: Any, there: Sequence[str]) -> dict[str, list[str]]:
-    table = frame.lazy().collect() if isinstance(frame, pl.DataFrame | pl.LazyFrame) else pl.from_pandas(frame)
+    table = as_frame(frame, "groups must be a mapping or a DataFrame")
     if "model" not in table.columns or not {"group", "open_weights"} & set(table.columns):
         raise TableError("groups: the frame needs the column model, and group or open_weights")
     if "group" not in table.columns:

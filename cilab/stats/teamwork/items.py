@@ -6,16 +6,17 @@ May import `cilab.core`, `cilab.results` and its own folder. Reads no file and p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.results.estimator import estimator
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 
 #: A task passed by at least this share of the rows is at the ceiling, by at most that share at the floor.
 CEILING, FLOOR = 0.95, 0.05
@@ -51,7 +52,8 @@ class ItemsResult(Result):
         return [*out[:-1], *self.remarks, out[-1]]
 
 
-def items(study: Any, **settings: Any) -> ItemsResult:
+@estimator
+def items(study: Any, **scope: Unpack[Scope]) -> ItemsResult:
     """Mean value of each task over rows, and its correlation with the rest of its dimension.
 
     The item-rest correlation of a task is Pearson's r, over the rows that solve it alone, between the row's value on it
@@ -61,7 +63,7 @@ def items(study: Any, **settings: Any) -> ItemsResult:
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def items(study: Any, **settings: Any) -> ItemsResult:
     ----------
     Collaborative-intelligence paper, appendix C.4.
     """
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("items")
     mean = _task_means(g, g.scored)
     rest = np.concatenate([_item_rest(g.values[:, d], g.scored[:, d]) for d in g.slices])

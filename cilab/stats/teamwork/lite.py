@@ -10,13 +10,15 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
+from cilab.results.arguments import Seed, inside
+from cilab.results.estimator import estimator
 from cilab.results.numbers import whole
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, heading, readable
@@ -31,8 +33,7 @@ from cilab.stats.methods.item_response import (
     fit_item_response,
 )
 from cilab.stats.methods.parallel import each
-from cilab.stats.methods.ratings import check_seed
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import split_mask
 
 #: The paper's subset and its check (collaborative-intelligence paper, appendix C.4).
@@ -181,14 +182,15 @@ def _readable(table: pl.DataFrame) -> pl.DataFrame:
     return readable(table.with_columns(rows)).rename({heading("n_without"): _WITHOUT})
 
 
+@estimator
 def lite(
     study: Any,
-    per_dimension: int = PER_DIMENSION,
+    per_dimension: Annotated[int, inside] = PER_DIMENSION,
     *,
-    method: str | Sequence[str] = "item_response",
-    splits: int = SPLITS,
-    seed: int = 0,
-    **settings: Any,
+    method: Annotated[str | Sequence[str], inside] = "item_response",
+    splits: Annotated[int, inside] = SPLITS,
+    seed: Seed = 0,
+    **scope: Unpack[Scope],
 ) -> LiteResult:
     """Choose a few tasks per dimension that give nearly the full score, and check the choice on unseen rows.
 
@@ -215,7 +217,7 @@ def lite(
     per_dimension : tasks chosen in each dimension.
     method : one of the above, several of them, or `all`.
     splits, seed : halvings of the models, and what they and the random subsets are drawn from.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -237,8 +239,7 @@ def lite(
     """
     names = _methods(method)
     _check_whole("splits", splits, 1)
-    check_seed(seed)
-    g, remarks, left = _grid(study, settings)
+    g, remarks, left = _grid(study, scope)
     _check_size(g, per_dimension, names)
     drawn = _splits(g, names, [per_dimension], splits, seed).drop("per_dimension")
     chosen, read = _on_all_rows(g, names, per_dimension, seed)
@@ -254,25 +255,26 @@ def lite(
         n_used=g.n_used,
         n_left_out=left,
         provenance=g.provenance,
-        parameters={**g.asked, "per_dimension": per_dimension, "method": list(names), "splits": splits, "seed": seed},
+        parameters=g.asked,
         caption=_caption(g, per_dimension, splits),
     )
 
 
+@estimator
 def lite_curve(
     study: Any,
-    sizes: Sequence[int] = SIZES,
+    sizes: Annotated[Sequence[int], inside] = SIZES,
     *,
-    method: str | Sequence[str] = ("greedy", "item_response"),
-    splits: int = SPLITS,
-    seed: int = 0,
-    **settings: Any,
+    method: Annotated[str | Sequence[str], inside] = ("greedy", "item_response"),
+    splits: Annotated[int, inside] = SPLITS,
+    seed: Seed = 0,
+    **scope: Unpack[Scope],
 ) -> LiteCurve:
     """Rank order and error of subsets against their size, on rows that were not used to choose.
 
     Parameters
     ----------
-    study, method, splits, seed, settings : as in `lite`.
+    study, method, splits, seed, **scope : as in `lite`.
     sizes : tasks per dimension.
 
     Raises
@@ -286,8 +288,7 @@ def lite_curve(
     """
     names = _methods(method)
     _check_whole("splits", splits, 1)
-    check_seed(seed)
-    g, remarks, left = _grid(study, settings)
+    g, remarks, left = _grid(study, scope)
     if isinstance(sizes, str) or not isinstance(sizes, Collection | np.ndarray) or not len(sizes):
         raise TableError(f"sizes is {sizes!r}: give a list of numbers of tasks per dimension, such as [1, 3, 5]")
     for size in sizes:
@@ -304,7 +305,7 @@ def lite_curve(
         n_used=g.n_used,
         n_left_out=left,
         provenance=g.provenance,
-        parameters={**g.asked, "sizes": list(sizes), "method": list(names), "splits": splits, "seed": seed},
+        parameters=g.asked,
         caption=f"Overall score from a subset against the full score, on rows not used to choose; {splits} splits. "
         f"{_WITHOUT_WORDS}",
     )
@@ -334,9 +335,9 @@ def _check_whole(name: str, value: Any, least: int) -> None:
         raise TableError(f"{name} is {value!r}: give a whole number of at least {least}")
 
 
-def _grid(study: Any, settings: dict[str, Any]) -> tuple[Grid, tuple[str, ...], dict[str, int]]:
+def _grid(study: Any, scope: Scope) -> tuple[Grid, tuple[str, ...], dict[str, int]]:
     """The rows that have a full score, remarks, and what was left out."""
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("lite")
     full = bootstrap.overall_means(g.points())
     kept = np.flatnonzero(np.isfinite(full))

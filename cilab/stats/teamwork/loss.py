@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.numbers import number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import SAME, TaskResult, overall_draws, percent_series
 
 OVERALL = "overall"
@@ -64,14 +67,15 @@ class Loss(TaskResult):
         return self.on_sheet(lines)
 
 
+@estimator
 def loss(
     study: Any,
     *,
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Loss:
     """Split what each model loses, from the tasks it solves alone to the test, into two parts.
 
@@ -83,7 +87,7 @@ def loss(
     Parameters
     ----------
     study : opened study, data set, or runs table.
-    groups, resamples, seed, ci_level, settings : as in `cilab.stats.teamwork.failures.failures`.
+    groups, resamples, seed, ci_level, **scope : as in `cilab.stats.teamwork.failures.failures`.
 
     Returns
     -------
@@ -101,8 +105,7 @@ def loss(
     ----------
     Collaborative-intelligence paper, section D.1, figure 14.
     """
-    check_level(ci_level)
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     g = task_runs.default_grid(whole)
     kept = (g.tasks["dimension"] != TAKING_OVER).to_numpy()
     both = g.scored & g.has_baseline
@@ -132,7 +135,7 @@ def loss(
         n_used=used,
         n_left_out=task_runs.left_out(whole, used, {"of taking over, or of rows left out": whole.n_used - used}),
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=whole.asked,
         caption=(
             f"Of {'all tasks' if g.gate == 'off' else 'the tasks solved alone'}, in percent: passed in the test, lost "
             "in the test, lost in a calm team."

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, Interval, whole
 from cilab.results.result import Result
@@ -21,8 +24,8 @@ from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, newton_together
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
-from cilab.stats.methods.ratings import MOST_UNDEFINED, check_level, check_seed
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.methods.ratings import MOST_UNDEFINED
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 from cilab.stats.teamwork.task_runs import SAME
 
@@ -73,15 +76,16 @@ class PairwiseResult(Result):
         return [*out[:-1], *more, out[-1]]
 
 
+@estimator
 def pairwise(
     study: Any,
     *,
     ridge: float = 0.0,
     ties: Ties = "half",
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> PairwiseResult:
     """A rating fitted only to pairwise comparisons, on the tasks that both rows solve alone.
 
@@ -94,7 +98,7 @@ def pairwise(
     ridge, ties : see `bradley_terry`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; the comparisons on one task are not
         independent, so that the model's own standard errors are too small.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -110,10 +114,7 @@ def pairwise(
     ----------
     Collaborative-intelligence paper, appendix C.3.
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("pairwise")
     if g.rows.height < 2:
         raise TableError("pairwise compares rows, and these runs have one only")
@@ -138,14 +139,7 @@ def pairwise(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={
-            **g.asked,
-            "ridge": ridge,
-            "ties": ties,
-            "resamples": resamples,
-            "seed": seed,
-            "ci_level": ci_level,
-        },
+        parameters=g.asked,
         caption=f"Log-odds against the average row; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
     )
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.numbers import number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.task_runs import TaskResult, overall_draws, percent_series, usage
 
 
@@ -60,8 +62,14 @@ class Pareto(TaskResult):
         return [*out[:-1], *([f"Not shown: {by_reason(self.unpriced)}."] if self.unpriced else []), out[-1]]
 
 
+@estimator
 def pareto(
-    study: Any, *, resamples: int = RESAMPLES_OTHER, seed: int = 0, ci_level: float = 0.95, **settings: Any
+    study: Any,
+    *,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Pareto:
     """Score of every row against the cost of its whole evaluation, and the rows that no cheaper row beats.
 
@@ -73,7 +81,7 @@ def pareto(
     ----------
     study : opened study, data set, or runs table with `cost_usd`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -92,8 +100,7 @@ def pareto(
     ----------
     Collaborative-intelligence paper, section 3.3, figure 4.
     """
-    check_level(ci_level)
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     cost = usage(study, whole)["cost"]
     score = bootstrap.overall_means(whole.points())
     unpriced = _unpriced(whole, cost, score)
@@ -129,7 +136,7 @@ def pareto(
         n_used=used,
         n_left_out=task_runs.left_out(whole, used, {"of rows without a known cost or a score": whole.n_used - used}),
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption="Overall score in percent against the cost of the model under test in its whole evaluation, in USD.",
     )
 

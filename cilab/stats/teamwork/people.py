@@ -10,22 +10,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Unpack
 
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import as_frame
+from cilab.core.options import CI_LEVEL
 from cilab.core.tables import TEAM_VERSIONS
+from cilab.results.arguments import Level, numeric
+from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import exact_mean
 from cilab.stats.methods.distributions import share_interval
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups
 
 ALL_MODELS = "all"
+
+
+_SUCCESS = numeric(lambda v: 0 < v <= 1, "the least score of a success, a fraction above 0 and up to 1")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,15 +95,16 @@ def _people(row: Mapping[str, Any]) -> str:
     return Interval.of(row, "people_pct", "people_lo_pct", "people_hi_pct", digits=0).ends("")
 
 
+@estimator
 def people(
     study: Any,
     table: Any,
     tasks: Mapping[str, str | Sequence[str]] | None = None,
     *,
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    success: float = 1.0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    success: Annotated[float, _SUCCESS] = 1.0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> People:
     """What share of people, and of model runs, did the right thing on the same tasks.
 
@@ -114,7 +122,7 @@ def people(
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     success : a run succeeded if its score is at least this (a fraction above 0 and up to 1).
     ci_level : of the interval of the people's share (Clopper and Pearson, where `people_n` is known).
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -134,11 +142,8 @@ def people(
     ----------
     Collaborative-intelligence paper, sections 5 and G.1, figure 7, table 9.
     """
-    check_level(ci_level)
-    if isinstance(success, bool) or not isinstance(success, int | float) or not 0 < success <= 1:
-        raise TableError(f"success is {success!r}: give the least score of a success, a fraction above 0 and up to 1")
     lines = _people_lines(table, tasks)
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     g = task_runs.default_grid(whole)
     _check_tasks(lines, whole)
     out, by_model, unmatched, used = [], [], [], set()
@@ -161,7 +166,7 @@ def people(
         n_used=len(used),
         n_left_out=task_runs.left_out(whole, len(used), {"of other tasks, versions or rows": whole.n_used - len(used)}),
         provenance=whole.provenance,
-        parameters={**g.asked, "success": success, "ci_level": ci_level},
+        parameters=g.asked,
         caption=(
             "Share that did the right thing, in percent: people as the source study counts them, models as the mean "
             "over models of their runs on the same task. In brackets: the interval; for models the worst and the best."
@@ -178,10 +183,7 @@ _TABLE |= dict.fromkeys(("models_pct", "min_pct", "max_pct", "people_minus_model
 
 
 def _people_lines(table: Any, tasks: Mapping[str, str | Sequence[str]] | None) -> list[dict[str, Any]]:
-    frame = pl.from_pandas(table) if type(table).__module__.partition(".")[0] == "pandas" else table
-    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        raise TableError(f"people: the table must be a polars or pandas DataFrame, not {type(table).__name__}")
-    frame = frame.lazy().collect()
+    frame = as_frame(table, "people: the table must be a polars or pandas DataFrame")
     for column in ("task", "version", "people_pct"):
         if column not in frame.columns:
             raise TableError(f"people: missing column {column}")

@@ -9,12 +9,15 @@ import functools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Seed
+from cilab.results.estimator import estimator
 from cilab.results.numbers import number
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, heading
@@ -23,8 +26,7 @@ from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.distributions import normal_quantile, share_interval
 from cilab.stats.methods.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.methods.parallel import each
-from cilab.stats.methods.ratings import check_seed
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 
 #: What is tried unless told otherwise: differences in points, tasks per dimension, test seeds.
 DIFFERENCES = (2.0, 3.0, 5.0, 7.5, 10.0)
@@ -82,6 +84,7 @@ class PowerResult(Result):
         return [*out[:-1], *self.remarks, out[-1]]
 
 
+@estimator
 def power(
     study: Any,
     *,
@@ -91,10 +94,10 @@ def power(
     target: float = TARGET,
     level_pct: float | None = None,
     cell_sd: float | None = None,
-    ci_level: float = 0.95,
+    ci_level: Level = CI_LEVEL,
     simulations: int = SIMULATIONS,
-    seed: int = 0,
-    **settings: Any,
+    seed: Seed = 0,
+    **scope: Unpack[Scope],
 ) -> PowerResult:
     """How many tasks and seeds it takes to tell two models `d` points apart.
 
@@ -118,7 +121,7 @@ def power(
     cell_sd : standard deviation of the cell effect in logits; default estimated, which needs two seeds.
     ci_level : of the interval that must lie off 0.
     simulations, seed : number of simulated studies, and what they are drawn from.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -138,8 +141,7 @@ def power(
     """
     sizes, repeats = _whole("tasks_per_dimension", tasks_per_dimension, 2), _whole("seeds", seeds, 1)
     _check(differences, target, level_pct, cell_sd, ci_level, simulations)
-    check_seed(seed)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("power")
     values = np.where(g.scored, g.values, np.nan)
     fitted, remarks = _fitted(g, values)
@@ -163,18 +165,7 @@ def power(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={
-            **g.asked,
-            "differences": [float(d) for d in differences],
-            "tasks_per_dimension": list(sizes),
-            "seeds": list(repeats),
-            "target": target,
-            "level_pct": 100 * level,
-            "cell_sd": sd,
-            "ci_level": ci_level,
-            "simulations": simulations,
-            "seed": seed,
-        },
+        parameters={**g.asked, "level_pct": 100 * level, "cell_sd": sd},
         caption=(
             f"Share of {simulations:,} simulated studies in which two models around {100 * level:.0f} % are told apart "
             f"({100 * ci_level:g}% interval of the difference off 0, paired by task), by tasks per dimension; "
@@ -284,16 +275,15 @@ class _World:
 
     def ability_at(self, score: float, difference: float) -> Array:
         """The mean row, moved by the same number of logits everywhere until its expected score is `score`."""
+        from scipy.optimize import brentq
+
         mean, lo, hi = self.model.prior_mean, -30.0, 30.0
         if not self.score(mean + lo) < score < self.score(mean + hi):
             raise TableError(
                 f"power: two models {difference:g} points apart need a score of {100 * score:.1f} %, which no model "
                 "can have; ask for smaller differences, or give level_pct nearer to 50"
             )
-        for _ in range(60):
-            middle = (lo + hi) / 2
-            lo, hi = (middle, hi) if self.score(mean + middle) < score else (lo, middle)
-        return mean + (lo + hi) / 2
+        return mean + brentq(lambda moved: self.score(mean + moved) - score, lo, hi)
 
 
 def _within(g: Grid) -> tuple[float, Mask]:
@@ -308,6 +298,8 @@ def _within(g: Grid) -> tuple[float, Mask]:
 
 def _cell_sd(g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[int]) -> tuple[float, tuple[str, ...]]:
     """The cell effect with which the seeds of the model differ as much as those of the data do."""
+    from scipy.optimize import brentq
+
     if given is not None:
         return float(given), ()
     within, cells = _within(g)
@@ -326,13 +318,9 @@ def _cell_sd(g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[
 
     if excess(0.0) <= 0:
         return 0.0, ("Seeds differ as much as independent ones would: no effect of the cell.",)
-    lo, hi = 0.0, _WIDEST_CELL
-    if excess(hi) > 0:
-        return hi, (f"Seeds hardly differ; the effect of the cell is held at {hi:g} logits.",)
-    for _ in range(40):
-        middle = (lo + hi) / 2
-        lo, hi = (middle, hi) if excess(middle) > 0 else (lo, middle)
-    return (lo + hi) / 2, ()
+    if excess(_WIDEST_CELL) > 0:
+        return _WIDEST_CELL, (f"Seeds hardly differ; the effect of the cell is held at {_WIDEST_CELL:g} logits.",)
+    return brentq(excess, 0.0, _WIDEST_CELL), ()
 
 
 def _level(g: Grid, given: float | None) -> float:

@@ -6,15 +6,17 @@ May import `cilab.core`, `cilab.results` and its own folder. Reads no file and c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import as_frame
+from cilab.results.estimator import estimator
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import grid
+from cilab.stats.teamwork.grid import Scope, grid
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -38,16 +40,17 @@ class Release(Result):
         return [*out[:-1], *([f"Without a release date: {', '.join(self.undated)}."] if self.undated else []), out[-1]]
 
 
-def release(study: Any, *, models: Any = None, **settings: Any) -> Release:
+@estimator
+def release(study: Any, *, facts: Any = None, **scope: Unpack[Scope]) -> Release:
     """Each model's best setting by the day its version could first be called, and the best score so far.
 
     Parameters
     ----------
     study : opened study, data set, or runs table.
-    models : no list of names but facts about models: a frame (polars or pandas) with one line per model, `model,
+    facts : about models: a frame (polars or pandas) with one line per model, `model,
         released` (dates, or texts such as 2026-02-28) and, if wanted, `open_weights` (true or false, yes or no, 1 or
         0; null where unknown). None takes the study's models table, or the registry's.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -59,15 +62,15 @@ def release(study: Any, *, models: Any = None, **settings: Any) -> Release:
     Raises
     ------
     TableError
-        No model has a date and a score; `models` is no such frame; or as in `grid`.
+        No model has a date and a score; `facts` is no such frame; or as in `grid`.
 
     References
     ----------
     Collaborative-intelligence paper, section D.2, figure 15.
     """
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     score = bootstrap.overall_means(g.points())
-    about = _model_facts(study, models)
+    about = _model_facts(study, facts)
     plain = g.rows.with_columns(pl.Series("score", score).fill_nan(None)).filter(
         pl.col("arm").is_null() & pl.col("score").is_not_null()
     )
@@ -105,28 +108,21 @@ def release(study: Any, *, models: Any = None, **settings: Any) -> Release:
     )
 
 
-def _model_facts(study: Any, models: Any) -> pl.DataFrame:
+def _model_facts(study: Any, facts: Any) -> pl.DataFrame:
     """`model, released, open_weights` of every known model, one line each."""
     from cilab.core import registry
 
     own = getattr(study, "models", None)
-    if models is not None:
-        table = pl.from_pandas(models) if type(models).__module__.partition(".")[0] == "pandas" else models
-    else:
-        table = own if isinstance(own, pl.DataFrame | pl.LazyFrame) else registry.models()
-    if not isinstance(table, pl.DataFrame | pl.LazyFrame):
-        raise TableError(
-            "models must be a polars or pandas DataFrame with model and released (facts about models), not "
-            f"{type(table).__name__}"
-        )
-    table = table.lazy().collect()
+    if facts is None:
+        facts = own if isinstance(own, pl.DataFrame | pl.LazyFrame) else registry.models()
+    table = as_frame(facts, "facts must be a polars or pandas DataFrame with model and released")
     for column in ("model", "released"):
         if column not in table.columns:
-            raise TableError(f"models: missing column {column}.{nearest(column, table.columns)}")
+            raise TableError(f"facts: missing column {column}.{nearest(column, table.columns)}")
     if "open_weights" not in table.columns:
         table = table.with_columns(open_weights=pl.lit(None, dtype=pl.Boolean))
-    facts = table.select(pl.col("model").cast(pl.String), _dates(table["released"]), _truths(table["open_weights"]))
-    return facts.unique("model", keep="first")
+    known = table.select(pl.col("model").cast(pl.String), _dates(table["released"]), _truths(table["open_weights"]))
+    return known.unique("model", keep="first")
 
 
 def _dates(values: pl.Series) -> pl.Series:
@@ -135,10 +131,10 @@ def _dates(values: pl.Series) -> pl.Series:
         if values.dtype == pl.String:
             return values.str.strip_chars().replace("", None).str.to_date("%Y-%m-%d")
         if values.dtype.is_numeric():
-            raise TableError(f"models: released holds {values.dtype}, not dates such as 2026-02-28")
+            raise TableError(f"facts: released holds {values.dtype}, not dates such as 2026-02-28")
         return values.cast(pl.Date)
     except pl.exceptions.PolarsError:
-        raise TableError("models: released holds something other than dates such as 2026-02-28") from None
+        raise TableError("facts: released holds something other than dates such as 2026-02-28") from None
 
 
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -149,9 +145,9 @@ def _truths(values: pl.Series) -> pl.Series:
     if values.dtype in (pl.Boolean, pl.Null):
         return values.cast(pl.Boolean)
     if values.dtype.is_nested() or values.dtype == pl.Object:
-        raise TableError(f"models: open_weights holds {values.dtype}; give true or false")
+        raise TableError(f"facts: open_weights holds {values.dtype}; give true or false")
     words = values.fill_nan(None) if values.dtype.is_float() else values
     words = words.cast(pl.String).str.strip_chars().str.strip_suffix(".0").str.to_lowercase().replace("", None)
     if stray := sorted(set(words.drop_nulls()) - set(_TRUTHS)):
-        raise TableError(f"models: open_weights is {stray[0]!r}; give true or false, or leave it empty where unknown")
+        raise TableError(f"facts: open_weights is {stray[0]!r}; give true or false, or leave it empty where unknown")
     return words.replace_strict(_TRUTHS, return_dtype=pl.Boolean)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.results.arguments import check_choice
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, check_choice
+from cilab.results.estimator import estimator
 from cilab.results.names import at_default, model_of, names_of
 from cilab.results.numbers import Interval, number
 from cilab.results.result import Result
@@ -23,8 +25,8 @@ from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
 from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import ROW, Gate, Grid, Reviews, grid
-from cilab.stats.teamwork.groups import default_rows, members
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups, default_rows, members
 from cilab.stats.teamwork.task_runs import OTHER_ROWS, left_out
 
 Resampling = Literal["tasks", "gated"]
@@ -180,21 +182,16 @@ class DimensionScores(ScoreResult):
         )
 
 
+@estimator
 def leaderboard(
     study: Any,
     *,
-    resamples: int = RESAMPLES_SCORES,
-    seed: int = 0,
-    allow_partial: bool = False,
-    reviews: Reviews = "apply",
+    resamples: Resamples = RESAMPLES_SCORES,
+    seed: Seed = 0,
     skip_undefined: bool = False,
     resample: Resampling = "tasks",
-    ci_level: float = 0.95,
-    version: str = "test",
-    gate: Gate = "solved_alone",
-    benchmark: str | None = None,
-    models: Sequence[str] | None = None,
-    dimensions: Sequence[str] | None = None,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Leaderboard:
     """Overall score of every row: the mean of its dimension scores, with its bootstrap interval and rank.
 
@@ -211,7 +208,7 @@ def leaderboard(
     resample : `tasks` draws as many tasks as a dimension has and weights them by the gate. `gated` draws each row's
         own gated tasks, as many as it has, apart from the other rows: what the published round did.
     ci_level : a fraction between 0 and 1.
-    allow_partial, reviews, version, gate, benchmark, models, dimensions : see `grid`.
+    **scope : version, gate, allow_partial, reviews, benchmark, models, dimensions; see `grid`.
 
     Returns
     -------
@@ -238,16 +235,7 @@ def leaderboard(
     >>> leaderboard(hand_worked_round()).table["score_pct"].round(2).to_list()
     [70.83, 44.44, 38.89]
     """
-    g = grid(
-        study,
-        version=version,
-        gate=gate,
-        allow_partial=allow_partial,
-        reviews=reviews,
-        benchmark=benchmark,
-        models=models,
-        dimensions=dimensions,
-    )
+    g = grid(study, **scope)
     by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
     defined = np.isfinite(by_dimension)
     overall = bootstrap.overall_means(by_dimension, skip_undefined=skip_undefined)
@@ -276,23 +264,18 @@ def leaderboard(
         f"Mean of {len(g.dimensions)} dimension score{'s' * (len(g.dimensions) != 1)} in percent, with half the "
         f"{100 * ci_level:g}% interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
     )
-    return Leaderboard(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed, resample))
+    return Leaderboard(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed))
 
 
+@estimator
 def dimensions(
     study: Any,
     *,
-    resamples: int = RESAMPLES_SCORES,
-    seed: int = 0,
-    allow_partial: bool = False,
-    reviews: Reviews = "apply",
+    resamples: Resamples = RESAMPLES_SCORES,
+    seed: Seed = 0,
     resample: Resampling = "tasks",
-    ci_level: float = 0.95,
-    version: str = "test",
-    gate: Gate = "solved_alone",
-    benchmark: str | None = None,
-    models: Sequence[str] | None = None,
-    dimensions: Sequence[str] | None = None,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> DimensionScores:
     """Score of every row in every dimension, with its bootstrap interval.
 
@@ -311,23 +294,14 @@ def dimensions(
     ----------
     Collaborative-intelligence paper, section 3.2 and table 5.
     """
-    g = grid(
-        study,
-        version=version,
-        gate=gate,
-        allow_partial=allow_partial,
-        reviews=reviews,
-        benchmark=benchmark,
-        models=models,
-        dimensions=dimensions,
-    )
+    g = grid(study, **scope)
     by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
     lo, hi = (ends.T for ends in bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level))
     n_scored = _per_dimension(g, g.scored)
     alone_ok = np.where(n_scored > 1, 1.0, np.nan)
     gated, complete = _per_dimension(g, g.gated), _per_dimension(g, g.decided & ~g.refused)
     with np.errstate(invalid="ignore", divide="ignore"):
-        alone = gated / complete if gate != "off" else np.full(gated.shape, np.nan)
+        alone = gated / complete if g.gate != "off" else np.full(gated.shape, np.nan)
     n_rows, n_dims = by_dimension.shape
     lines = g.rows.select(ROW)[np.repeat(np.arange(n_rows), n_dims)].with_columns(
         pl.Series("dimension", list(g.dimensions) * n_rows),
@@ -358,11 +332,9 @@ def dimensions(
         f"Mean test score over the tasks solved alone, in percent, with half the {100 * ci_level:g}% interval "
         f"({resamples:,} resamples of {_RESAMPLED[resample]})."
     )
-    if gate == "off":
-        caption = caption.replace("the tasks solved alone", "all tasks").replace("test score", f"score ({version})")
-    return DimensionScores(
-        table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed, resample)
-    )
+    if g.gate == "off":
+        caption = caption.replace("the tasks solved alone", "all tasks").replace("test score", f"score ({g.version})")
+    return DimensionScores(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed))
 
 
 _RESAMPLED = {
@@ -382,9 +354,7 @@ def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: 
     return g.points(), bootstrap.resample_gated(g.values, g.scored, g.slices, resamples=resamples, rng=rng)
 
 
-def _common(
-    g: Grid, by_dimension: Array, replicates: Replicates, resamples: int, seed: int, resample: Resampling
-) -> dict[str, Any]:
+def _common(g: Grid, by_dimension: Array, replicates: Replicates, resamples: int, seed: int) -> dict[str, Any]:
     """The fields that both results share."""
     r, d = np.nonzero(np.isnan(by_dimension))
     undefined = g.rows.select(ROW)[r].with_columns(_dimension_names(g, d))
@@ -404,12 +374,7 @@ def _common(
         "n_used": g.n_used,
         "n_left_out": g.n_left_out,
         "provenance": g.provenance,
-        "parameters": {
-            "resamples": resamples,
-            "seed": seed,
-            "resample": resample,
-            **g.asked,
-        },
+        "parameters": g.asked,
         "incomplete": g.incomplete,
         "undefined": undefined,
         "empty_replicates": empties,
@@ -492,14 +457,15 @@ class GroupMeans(Result):
     title: ClassVar[str] = "Means of groups of models"
 
 
+@estimator
 def group_means(
     study: Any,
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
+    groups: Groups = None,
     *,
-    resamples: int = RESAMPLES_SCORES,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    resamples: Resamples = RESAMPLES_SCORES,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> GroupMeans:
     """Mean over a group's models of the overall score and of each dimension score, at the default setting.
 
@@ -510,7 +476,7 @@ def group_means(
         or `open_weights`. None: the paper's frontier models, and open-weight ones by the study's or the registry's
         models table; pseudonyms of simulated data by their first letter.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    settings : see `grid`.
+    **scope : see `grid`.
 
     Returns
     -------
@@ -531,10 +497,7 @@ def group_means(
     ----------
     Collaborative-intelligence paper, sections 3 and 3.2.
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     at = default_rows(g)
     named = members(study, g, groups)
     known = {g.rows["model"][r]: r for r in at}
@@ -566,7 +529,7 @@ def group_means(
             g, n_used, {"of models in no group": n_default - n_used, OTHER_ROWS: len(runs) - n_default}
         ),
         provenance=g.provenance,
-        parameters={"resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=f"Mean over models in percent, {100 * ci_level:g}% intervals over tasks within dimension.",
     )
 

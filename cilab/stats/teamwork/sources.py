@@ -5,21 +5,23 @@ May import `cilab.core`, `cilab.results` and its own folder. Reads no file and p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
-from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import Grid, grid
-from cilab.stats.teamwork.groups import default_rows, members
+from cilab.stats.teamwork.grid import Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups, default_rows, members
 from cilab.stats.teamwork.items import _task_means
 from cilab.stats.teamwork.task_runs import left_out
 
@@ -76,14 +78,15 @@ _SUMMARY = {
 }
 
 
+@estimator
 def sources(
     study: Any,
     *,
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> SourcesResult:
     """Real-world records against tasks built from benchmarks, and the mean value of each source family.
 
@@ -92,7 +95,7 @@ def sources(
     study : opened study or data set whose tasks table has `source_family` and `real_world`.
     groups : as in `cilab.stats.teamwork.scores.group_means`; its group `frontier` is shown beside all models.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -111,10 +114,7 @@ def sources(
     ----------
     Collaborative-intelligence paper, appendix C.5 and figure 12.
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("sources")
     if g.tasks["source_family"].null_count() == g.tasks.height:
         raise TableError("sources: no task has a source_family; it stands in the tasks table or in the runs")
@@ -131,7 +131,7 @@ def sources(
         n_used=n_used,
         n_left_out=left_out(g, n_used, {}),
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=(
             f"Mean test value in percent by source family, models at the default setting; {100 * ci_level:g}% "
             "intervals, tasks resampled within dimension."

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
 from cilab.core.tables import EVIDENCE
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import sign_test
-from cilab.stats.methods.ratings import check_level
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.compare import NO_ARM
-from cilab.stats.teamwork.grid import Grid, grid
-from cilab.stats.teamwork.groups import default_rows
+from cilab.stats.teamwork.grid import Grid, Scope, grid
+from cilab.stats.teamwork.groups import Groups, default_rows
 from cilab.stats.teamwork.task_runs import TaskResult
 
 TAKING_OVER = "taking_over"
@@ -65,16 +67,17 @@ class Takeover(TaskResult):
         return self.on_sheet(lines)
 
 
+@estimator
 def takeover(
     study: Any,
     *,
     kinds: Mapping[str, str] | None = None,
     carried: str = "problem_remains",
-    groups: Mapping[str, Any] | pl.DataFrame | None = None,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    groups: Groups = None,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> Takeover:
     """How often the cheat or false record of the earlier session is still there at the end, by kind and arm.
 
@@ -88,7 +91,7 @@ def takeover(
     carried : the evidence that says that it survived.
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -108,10 +111,9 @@ def takeover(
     ----------
     Collaborative-intelligence paper, section 4.4.
     """
-    check_level(ci_level)
     if carried not in EVIDENCE:
         raise TableError(f"no evidence is called {carried!r}.{nearest(carried, EVIDENCE)}")
-    whole = grid(study, **settings)
+    whole = grid(study, **scope)
     if TAKING_OVER not in whole.dimensions:
         raise TableError(f"runs: no task of {TAKING_OVER}; nothing is taken over")
     g = whole.take(_rows_with_arms(whole))
@@ -136,7 +138,7 @@ def takeover(
             whole, n_used, {"of other dimensions or efforts, or alone": whole.n_used - n_used}
         ),
         provenance=g.provenance,
-        parameters={**g.asked, "carried": carried, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption="Takeover runs at whose end the inherited problem is still in place, in percent.",
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.frames import as_lazy, runs_of
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
@@ -97,10 +98,7 @@ def run_columns(study: Any, columns: Sequence[str]) -> pl.DataFrame:
 
     Read apart from `read_rows`, which hashes what it reads: a hash of lists of evidence is of no use to anybody.
     """
-    data = getattr(study, "runs", study)
-    if type(data).__module__.partition(".")[0] == "pandas":
-        data = pl.from_pandas(data[[c for c in ("run_id", *columns) if c in data.columns]])
-    lazy = data.lazy()
+    lazy = runs_of(study, ("run_id", *columns))
     there = lazy.collect_schema().names()
     gone = [pl.lit(None).alias(c) for c in columns if c not in there]
     return lazy.with_columns(gone).select("run_id", *columns).unique("run_id", keep="first").collect()
@@ -293,13 +291,9 @@ def study_labels(study: Any, labels: Any = None, rater: str | None = "final") ->
         The rater is unknown, or the table lacks a column.
     """
     table = getattr(study, "labels", None) if labels is None else labels
-    if type(table).__module__.partition(".")[0] == "pandas":
-        table = pl.from_pandas(table)
-    if not isinstance(table, pl.DataFrame | pl.LazyFrame):
-        if labels is None:
-            return None
-        raise TableError(f"labels must be a polars or pandas DataFrame, not {type(labels).__name__}")
-    lazy = table.lazy()
+    if table is None:
+        return None
+    lazy = as_lazy(table, "labels must be a polars or pandas DataFrame")
     there = lazy.collect_schema().names()
     for column in ("run_id", "label"):
         if column not in there:

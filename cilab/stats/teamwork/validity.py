@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed
+from cilab.results.estimator import estimator
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
-from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import Grid, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks, split_mask
 
 #: Random halvings of the tasks.
@@ -98,14 +100,15 @@ class ValidityResult(Result):
         return [*out[:-1], *self.remarks, out[-1]]
 
 
+@estimator
 def validity(
     study: Any,
     *,
-    resamples: int = RESAMPLES_OTHER,
+    resamples: Resamples = RESAMPLES_OTHER,
     splits: int = SPLITS,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> ValidityResult:
     """Checks of the score on the saved runs: held-out tasks, seeds, verdicts, split halves, head to head.
 
@@ -125,7 +128,7 @@ def validity(
     resamples : bootstrap over tasks within dimension, for held_out, seeds and same_verdict.
     splits : random halvings.
     seed, ci_level : of both.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -143,12 +146,9 @@ def validity(
     ----------
     Collaborative-intelligence paper, appendix C.1 and figure 9.
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
     if isinstance(splits, bool) or not isinstance(splits, int) or splits < 1:
         raise TableError(f"splits is {splits!r}: give a whole number of at least 1")
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     g.need_known_tasks("validity")
     rng = np.random.default_rng(seed)
     held, held_lines = _held_out(g, resamples, rng, ci_level)
@@ -169,7 +169,7 @@ def validity(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={**g.asked, "resamples": resamples, "splits": splits, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=f"{g.rows.height} rows; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
     )
 

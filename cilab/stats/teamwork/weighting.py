@@ -7,12 +7,14 @@ of `cilab.stats.teamwork.fill_in`, the propensity the same kind of model on the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
 
-from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import Level, Resamples, Seed, numeric
+from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, Interval, number
 from cilab.results.result import Result
@@ -21,7 +23,6 @@ from cilab.stats.methods import bootstrap
 from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
-from cilab.stats.methods.ratings import check_level, check_seed
 from cilab.stats.methods.row_task_model import Trials, expit
 from cilab.stats.teamwork.fill_in import (
     check_fillable,
@@ -29,11 +30,12 @@ from cilab.stats.teamwork.fill_in import (
     percent_columns,
     trials_of,
 )
-from cilab.stats.teamwork.grid import ROW, Grid, grid
+from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 
 #: Propensities below this count as this: no task weighs more than ten.
 CLIP = 0.1
+_clip = numeric(lambda v: 0 <= v < 1, f"the least propensity used, a fraction such as {CLIP}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -86,14 +88,15 @@ class WeightingResult(Result):
         return [*out[:-1], *self.remarks, more, out[-1]]
 
 
+@estimator
 def weighting(
     study: Any,
     *,
-    clip: float = CLIP,
-    resamples: int = RESAMPLES_OTHER,
-    seed: int = 0,
-    ci_level: float = 0.95,
-    **settings: Any,
+    clip: Annotated[float, _clip] = CLIP,
+    resamples: Resamples = RESAMPLES_OTHER,
+    seed: Seed = 0,
+    ci_level: Level = CI_LEVEL,
+    **scope: Unpack[Scope],
 ) -> WeightingResult:
     """Scores corrected for the gate by inverse probability weighting, and by a doubly robust estimate.
 
@@ -111,7 +114,7 @@ def weighting(
     study : runs table (polars or pandas), opened study or data set.
     clip : the least propensity used, a fraction.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension, propensities and outcome model held fixed.
-    settings : see `cilab.stats.teamwork.grid.grid`.
+    **scope : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -127,12 +130,7 @@ def weighting(
     ----------
     Collaborative-intelligence paper, appendix C.3; Robins, Rotnitzky and Zhao (1994).
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    check_level(ci_level)
-    if isinstance(clip, bool) or not isinstance(clip, int | float) or not 0 <= clip < 1:
-        raise TableError(f"clip is {clip!r}: give the least propensity used, a fraction such as {CLIP}")
-    g = grid(study, **settings)
+    g = grid(study, **scope)
     check_fillable(g, "weighting")
     failed = fillable(g)
     propensity = propensities(g)
@@ -158,7 +156,7 @@ def weighting(
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
-        parameters={**g.asked, "clip": clip, "resamples": resamples, "seed": seed, "ci_level": ci_level},
+        parameters=g.asked,
         caption=f"Percent; in brackets {100 * ci_level:g}% intervals, tasks resampled within dimension, both models "
         "held fixed.",
     )
