@@ -17,7 +17,7 @@ def board():
 
 
 def test_a_printed_result_takes_ground_and_ink_from_the_page(board):
-    html = html_table(board.display(), title="T", label="simulated agents", caption="C", notes=["N"])
+    html = html_table(board.sheet().cells, title="T", label="simulated agents", caption="C", notes=["N"])
     styles = "; ".join(re.findall(r'style="([^"]*)"', html))
     assert set(re.findall(r"background:([^;]+)", styles)) == {"none"}
     # The one colour of its own follows the theme: a fixed one only where no theme is known.

@@ -8,7 +8,7 @@ figure up by name in `cilab.plots` when it is called, and that is the one door u
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -68,8 +68,7 @@ class Result:
 
     def sheet(self) -> Sheet:
         """This result as it is shown: in a notebook, in print (`.sheet().gt()`) and in LaTeX (`.sheet().latex()`)."""
-        own = type(self).display is Result.display
-        return self.on_sheet(readable(self.table) if own else self.display())
+        return self.on_sheet(readable(self.table))
 
     def paper_sheet(self) -> Sheet:
         """The paper's table of this result, where it has other lines or columns than the notebook shows."""
@@ -80,7 +79,7 @@ class Result:
         return self.sheet().latex()
 
     def on_sheet(
-        self, cells: pl.DataFrame | Sequence[Mapping[str, str]], title: str | None = None, **in_print: Any
+        self, cells: pl.DataFrame | Iterable[Mapping[str, str]], title: str | None = None, **in_print: Any
     ) -> Sheet:
         """Formatted lines with this result's title, caption and notes.
 
@@ -97,10 +96,6 @@ class Result:
             simulated=self.provenance.simulated,
             **{"caption": self.caption} | in_print,
         )
-
-    def display(self) -> pl.DataFrame:
-        """The cells of the sheet: formatted text, one row per line."""
-        return self.sheet().cells
 
     def notes(self) -> list[str]:
         """What was used, what was left out and why, and where the rows come from, in plain sentences."""
