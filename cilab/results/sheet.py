@@ -103,15 +103,13 @@ class Sheet:
         for column, rows in self._bold_cells().items():
             gt = gt.tab_style(style.text(weight="bold"), loc.body(columns=[column], rows=rows))
         # A number and its interval stay in one line.
-        return gt.tab_options(
-            table_font_size="13px", data_row_padding="3px", table_additional_css=[".gt_right {white-space: nowrap}"]
-        )
+        return gt.tab_options(data_row_padding="3px", table_additional_css=[".gt_right {white-space: nowrap}"])
 
     def latex(self) -> str:
         """The sheet for a document with `booktabs` and `caption`, by LuaLaTeX or XeLaTeX: signs such as ± stay.
 
         great_tables escapes texts, and sets headings between rows and over columns. Added here: bold cells, and braces
-        around a line's first character where the line break before it would swallow it.
+        before a star that begins a line, which the line break before it would swallow.
 
         Raises
         ------
@@ -124,7 +122,7 @@ class Sheet:
             text = pl.format(f"{_BOLD_ON}{{}}{_BOLD_OFF}", pl.col(column))
             cells = cells.with_columns(pl.when(is_bold).then(text).otherwise(pl.col(column)).alias(column))
         text = self._gt(cells).as_latex().replace(_BOLD_ON, r"\textbf{").replace(_BOLD_OFF, "}")
-        return re.sub(r"^([*\[])", r"{\1}", text, flags=re.MULTILINE).rstrip() + "\n"
+        return re.sub(r"^\*", "{}*", text, flags=re.MULTILINE).rstrip() + "\n"
 
     def _stub(self) -> str:
         return self.stub or next(c for c in self.cells.columns if c != self.group)
@@ -135,7 +133,8 @@ class Sheet:
 
     def _printed(self) -> pl.DataFrame:
         """The cells, with a dash for a gap among numbers."""
-        cells = _lists_as_text(self.cells).with_columns(pl.all().str.replace_all(f"[{_BOLD_ON}{_BOLD_OFF}]", ""))
+        plain = pl.all().cast(pl.String).fill_null("").str.replace_all(f"[{_BOLD_ON}{_BOLD_OFF}]", "")
+        cells = _lists_as_text(self.cells).with_columns(plain)
         return cells.with_columns(pl.col(self._of_numbers()).replace("", NONE))
 
     def _of_numbers(self) -> list[str]:
@@ -167,7 +166,7 @@ class Sheet:
         bold = f"Bold: {self.bold_words}." if self._bold_cells() else ""
         for note in filter(None, [SIMULATED_NOTE * self.simulated, self.caption, bold, *self.notes]):
             gt = gt.tab_source_note(note)
-        return gt
+        return gt.tab_options(table_font_size="13px")
 
 
 #: Letters from which on a text in a table is broken into lines.

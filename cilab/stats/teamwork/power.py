@@ -76,7 +76,8 @@ class PowerResult(Result):
         )
         keys = ["difference_points", "seeds"]
         wide = shown.pivot(on="tasks_per_dimension", index=keys, values="power")
-        return self.on_sheet(wide.rename({c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns}))
+        named = {c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns}
+        return self.on_sheet(wide.rename(named).cast(pl.String))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
