@@ -125,6 +125,10 @@ class Interval:
         """Value and interval: `−0.15 [−0.30, 0.02]`."""
         return self._with(lambda *_: f" {self.brackets()}", missing)
 
+    def with_span(self, missing: str = NONE) -> str:
+        """Value and interval in words: `−0.15 (−0.30 to 0.02)`."""
+        return self._with(lambda *_: f" ({self.span()})", missing)
+
     def brackets(self, missing: str = "") -> str:
         """The interval alone: `[−0.30, 0.02]`."""
         return self._alone("[{}, {}]", missing)

@@ -19,6 +19,7 @@ def test_an_interval_is_half_ends_brackets_or_a_span() -> None:
     assert one.ends() == "−0.15 [−0.30, 0.02]"
     assert one.brackets() == "[−0.30, 0.02]"
     assert one.span() == "−0.30 to 0.02"
+    assert one.with_span() == "−0.15 (−0.30 to 0.02)"
 
 
 def test_without_ends_the_value_stands_alone_and_without_a_value_what_is_missing() -> None:

@@ -13,6 +13,7 @@ import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
 from cilab.results.names import at_default
+from cilab.results.numbers import number, percent
 from cilab.stats.teamwork.failures import Noticed
 from cilab.stats.teamwork.scores import Leaderboard
 
@@ -63,7 +64,7 @@ def noticed(
     elif panel == "models":
         raise style.FigureError("panel models needs the scores: pass scores=cilab.leaderboard(study)")
     families = len({look.family for look in of.values()}) if len(parts) == 2 else 0
-    level = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over tasks."
+    level = f"Lines: {percent(result.parameters['ci_level'])} intervals over tasks."
     whole = "" if _whole(result) is None else " Dotted: all failed runs."
     drawn = panels.compose(
         result,
@@ -130,4 +131,4 @@ def _models(ax: Axes, *, result: Noticed, points: pl.DataFrame, of: dict[str, ro
 
 def _correlation(result: Noticed) -> str:
     row = result.correlations.filter(pl.col("dimension").is_null()).to_dicts()[0]
-    return "" if row["r"] is None else f"r = {row['r']:.2f}".replace("-", "\N{MINUS SIGN}")
+    return "" if row["r"] is None else f"r = {number(row['r'], 2)}"

@@ -13,6 +13,7 @@ import polars as pl
 
 from cilab.plots.parts import panels, roster, style
 from cilab.results.names import model_of
+from cilab.results.numbers import Interval
 from cilab.stats.teamwork.sources import SourcesResult
 
 if TYPE_CHECKING:
@@ -103,8 +104,7 @@ def _words(result: SourcesResult) -> list[str]:
     for name, word, digits in wanted:
         if name in lines:
             row = lines[name]
-            ends = "" if row["lo"] is None else f" ({row['lo']:.{digits}f} to {row['hi']:.{digits}f})"
-            out.append(f"{word} = {row['value']:.{digits}f}{ends}".replace("-", "\N{MINUS SIGN}"))
+            out.append(f"{word} = {Interval.of(row, 'value', 'lo', 'hi', digits=digits).with_span()}")
     return out
 
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.plots.parts import panels, roster, style
 from cilab.results.names import model_of
+from cilab.results.numbers import Interval
 from cilab.stats.teamwork.validity import ValidityResult
 
 if TYPE_CHECKING:
@@ -174,6 +175,5 @@ def _get(result: ValidityResult, check: str, quantity: str) -> dict[str, Any] | 
 def _words(name: str, line: dict[str, Any] | None) -> list[str]:
     if line is None:
         return []
-    ends = "" if line["lo"] is None else f" ({line['lo']:.2f} to {line['hi']:.2f})"
     sign = " " if name.endswith("≥") else " = "
-    return [f"{name}{sign}{line['value']:.2f}{ends}".replace("-", "\N{MINUS SIGN}")]
+    return [f"{name}{sign}{Interval.of(line, 'value', 'lo', 'hi', digits=2).with_span()}"]

@@ -18,7 +18,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.core.tables import TEAM_VERSIONS
 from cilab.results.arguments import Level, Seed, check_choice, whole
 from cilab.results.estimator import estimator
-from cilab.results.numbers import MINUS, Interval, number
+from cilab.results.numbers import MINUS, Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.judges.labels import read_labels, wide
@@ -193,7 +193,7 @@ def agreement(
         provenance=provenance,
         parameters={"raters": list(chosen)},
         caption="Share of messages with the same label, and Cohen's kappa (two raters) or Krippendorff's alpha (more), "
-        f"with {100 * ci_level:g}% percentile intervals over {resamples:,} resamples of {resample}s. "
+        f"with {percent(ci_level)} percentile intervals over {resamples:,} resamples of {resample}s. "
         "Labels of the same text are one category, whatever the task.",
     )
 

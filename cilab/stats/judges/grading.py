@@ -20,7 +20,7 @@ from cilab.core.frames import as_lazy, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator
-from cilab.results.numbers import NONE, Interval, number, p_value
+from cilab.results.numbers import NONE, Interval, number, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze.rows import copies, with_partner_effort
@@ -262,7 +262,7 @@ def grader_agreement(
         provenance=provenance,
         parameters={"graders": [list(g) for g in chosen], "reference": None if first is None else list(first)},
         caption=f"Reference and {len(chosen)} gradings of {setting or 'all'} rollouts. Weighted outcomes: {form}, with "
-        f"the {100 * ci_level:g}% interval of McGraw and Wong; binary success: Fleiss' kappa, percentile interval over "
+        f"the {percent(ci_level)} interval of McGraw and Wong; binary success: Fleiss' kappa, percentile interval over "
         f"rollouts. Differences are majority - reference. p in brackets: {adjusted.method}.",
     )
 

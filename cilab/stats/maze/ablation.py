@@ -15,7 +15,7 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
-from cilab.results.numbers import NONE, Interval, p_value
+from cilab.results.numbers import NONE, Interval, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
@@ -129,7 +129,7 @@ def ablation(
         n_left_out=left_out,
         provenance=found.provenance,
         parameters={"base": base, **found.kept},
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) by "
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors) by "
         f"{FACTORS[factor]}. * the interval lies below that at {base:g}.",
     )
 
@@ -270,7 +270,7 @@ def distilled(
         n_left_out=gaps.n_left_out,
         provenance=gaps.provenance,
         parameters={n: gaps.parameters[n] for n in ("maze_size", "wall_density")},
-        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * ci_level:g}% intervals: means "
+        caption=f"Collaboration gap (distributed map alone - pair of copies) with {percent(ci_level)} intervals: means "
         "over models, Welch's t for their difference; single pairs from the rollouts' standard errors.",
     )
 

@@ -19,7 +19,7 @@ from cilab.core.frames import Provenance, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Column, Columns, Level, Resamples, Seed, column
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval, number, p_value
+from cilab.results.numbers import Interval, number, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze.grounding import (
@@ -336,7 +336,7 @@ def in_words(column: str) -> str:
 
 def _caption(ci_level: float) -> str:
     return (
-        f"Odds ratios of a fractional logit; percentile intervals at {100 * ci_level:g}% and p-values from the same "
+        f"Odds ratios of a fractional logit; percentile intervals at {percent(ci_level)} and p-values from the same "
         "draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10."
     )
 

@@ -16,7 +16,7 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval
+from cilab.results.numbers import Interval, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
@@ -177,7 +177,7 @@ def efficiency(
         n_left_out=found.left_out,
         provenance=found.provenance,
         parameters=found.kept,
-        caption=f"Mean ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) over rollouts, of the agent's "
+        caption=f"Mean ± half the {percent(ci_level)} interval ({z:.2f} standard errors) over rollouts, of the agent's "
         f"median tokens a message and of the messages a rollout by outcome band, in {found.maze_words()}.",
     )
 

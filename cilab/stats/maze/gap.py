@@ -18,7 +18,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
 from cilab.results.names import row_names
-from cilab.results.numbers import Interval, number
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.maze.rows import (
@@ -325,7 +325,7 @@ def _maze_text(mazes: tuple[int | None, float | None]) -> str:
 
 
 def _caption(outcome: str, mazes: tuple[int | None, float | None], ci_level: float) -> str:
-    z, level = z_of(ci_level), f"{100 * ci_level:g}%"
+    z, level = z_of(ci_level), percent(ci_level)
     where = "" if mazes == (None, None) else f" {_maze_text(mazes)}."
     return (
         f"{OUTCOMES[outcome]} ± half the {level} interval ({z:.2f} standard errors), rollouts in brackets.{where} "

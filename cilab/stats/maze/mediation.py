@@ -730,7 +730,7 @@ def _plain(column: str) -> str:
 def _caption(roles: Mapping[str, str], ci_level: float) -> str:
     return (
         f"X {_plain(roles['x'])}, M {_plain(roles['m'])}, Y {_plain(roles['y'])}; least squares; percentile intervals "
-        f"at {100 * ci_level:g}% and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, "
+        f"at {percent(ci_level)} and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, "
         "† p < 0.10. Associations, not causes."
     )
 

@@ -18,7 +18,7 @@ from cilab.core.frames import Provenance, as_frame, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval, number
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.maze import rows as maze_rows
@@ -270,7 +270,7 @@ def pairs(
         n_left_out=found.left_out,
         provenance=found.provenance,
         parameters=found.kept,
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), "
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors), "
         f"in {found.maze_words()}. {_layout(cells)}",
     )
 
@@ -326,7 +326,7 @@ def pairs_from_means(
         n_used=len(cells),
         n_left_out=left_out,
         provenance=_provenance(rows, study),
-        caption=f"Printed means ± half the {100 * ci_level:g}% interval. {_layout(cells)}",
+        caption=f"Printed means ± half the {percent(ci_level)} interval. {_layout(cells)}",
         conflicts=_conflicts(clashes),
         unit="printed cells",
     )

@@ -16,7 +16,7 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval
+from cilab.results.numbers import Interval, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
@@ -172,7 +172,7 @@ def relay(
         n_left_out=left_out,
         provenance=found.provenance,
         parameters=found.kept,
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), in "
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors), in "
         f"{found.maze_words()}. K: turns before the swap. Differences and shares are paired by maze.",
     )
 

@@ -18,7 +18,7 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval, number, p_value
+from cilab.results.numbers import Interval, number, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.methods import bootstrap
@@ -149,9 +149,9 @@ def differences(
     remarks = (*g.notes, *([f"No overall score, so left out: {', '.join(lost)}."] if lost else []))
     if g.unknown_tasks:
         remarks += ("Tasks are not known, so rows are not paired: bounds instead of intervals, no rank stability.",)
-        how = f"bounds of the {100 * ci_level:g}% interval from {resamples:,} resamples."
+        how = f"bounds of the {percent(ci_level)} interval from {resamples:,} resamples."
     else:
-        how = f"{100 * ci_level:g}% intervals from {resamples:,} paired resamples."
+        how = f"{percent(ci_level)} intervals from {resamples:,} paired resamples."
     if n := sum(e["n_empty_resamples"] > MOST_UNDEFINED * resamples for e in extra):
         remarks += (_few(n, "pair"),)
     return Differences(
@@ -387,7 +387,7 @@ def compare(
         caption=(
             f"{name_a} minus {name_b} in points, {_WHICH[tasks]} {g.gate_words}"
             f"{f', mean over {n} rows' if n > 1 else ''}; "
-            f"{100 * ci_level:g}% intervals from {resamples:,} paired resamples of tasks within dimension."
+            f"{percent(ci_level)} intervals from {resamples:,} paired resamples of tasks within dimension."
         ),
     )
 

@@ -19,7 +19,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.core.tables import EVIDENCE
 from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator, recordable
-from cilab.results.numbers import Interval, number
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, overall_means, too_empty
 from cilab.stats.teamwork import task_runs
@@ -439,7 +439,7 @@ def failures(
         provenance=g.provenance,
         parameters=g.asked,
         caption=(
-            f"Share of failed test runs in each mode, in percent, with half the {100 * ci_level:g}% interval "
+            f"Share of failed test runs in each mode, in percent, with half the {percent(ci_level)} interval "
             f"({resamples:,} resamples of tasks within dimension)."
         ),
     )
@@ -590,7 +590,7 @@ def noticed(
         parameters=g.asked,
         caption=(
             f"Share of {_FAILED} in which a judge's label shows that the model saw the problem, in percent, with half "
-            f"the {100 * ci_level:g}% interval ({resamples:,} resamples of tasks within dimension)."
+            f"the {percent(ci_level)} interval ({resamples:,} resamples of tasks within dimension)."
         ),
     )
 

@@ -19,7 +19,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice, inside
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
-from cilab.results.numbers import NONE, Interval, number
+from cilab.results.numbers import NONE, Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
@@ -233,7 +233,7 @@ def fill_in(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Percent, {100 * ci_level:g}% intervals: tasks resampled within dimension, fill-ins drawn anew.",
+        caption=f"Percent, {percent(ci_level)} intervals: tasks resampled within dimension, fill-ins drawn anew.",
     )
 
 
@@ -567,7 +567,7 @@ def _quantities(
     change, ranks = both["change_points"], both["rank_change"].abs()
     error = {c: (hidden[c] - hidden["full_pct"]).mean() for c in ("remaining_pct", "filled_pct", "shifted_pct")}
     no_pair = None if hidden.height else "no pair of weaker rows permits the check"
-    few = None if strong else f"no row solves {100 * STRONG:g}% of the tasks alone"
+    few = None if strong else f"no row solves {percent(STRONG)} of the tasks alone"
     lines: list[tuple[str, Any, str | None]] = [
         ("sd_deviation", fit.widths.deviation, "logits"),
         ("sd_task", fit.widths.task, "logits"),

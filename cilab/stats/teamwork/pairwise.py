@@ -17,7 +17,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
-from cilab.results.numbers import NONE, Interval, whole
+from cilab.results.numbers import NONE, Interval, percent, whole
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
@@ -140,7 +140,7 @@ def pairwise(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Log-odds against the average row; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
+        caption=f"Log-odds against the average row; {percent(ci_level)} intervals, tasks resampled within dimension.",
     )
 
 

@@ -18,7 +18,7 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Seed
 from cilab.results.estimator import estimator
-from cilab.results.numbers import number
+from cilab.results.numbers import number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, heading
 from cilab.stats.methods import bootstrap
@@ -169,7 +169,7 @@ def power(
         parameters={**g.asked, "level_pct": 100 * level, "cell_sd": sd},
         caption=(
             f"Share of {simulations:,} simulated studies in which two models around {100 * level:.0f} % are told apart "
-            f"({100 * ci_level:g}% interval of the difference off 0, paired by task), by tasks per dimension; "
+            f"({percent(ci_level)} interval of the difference off 0, paired by task), by tasks per dimension; "
             f"{len(g.slices)} dimensions."
         ),
     )

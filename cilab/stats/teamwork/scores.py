@@ -19,7 +19,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice
 from cilab.results.estimator import estimator
 from cilab.results.names import at_default, model_of, names_of
-from cilab.results.numbers import Interval, number
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.methods import bootstrap
@@ -262,7 +262,7 @@ def leaderboard(
     table = table.sort("rank", *ROW, nulls_last=[True, False, False, False])
     caption = (
         f"Mean of {len(g.dimensions)} dimension score{'s' * (len(g.dimensions) != 1)} in percent, with half the "
-        f"{100 * ci_level:g}% interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
+        f"{percent(ci_level)} interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
     )
     return Leaderboard(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed))
 
@@ -329,7 +329,7 @@ def dimensions(
     order = sorted(range(n_rows), key=lambda r: (ranks[r] is None, ranks[r] or 0, r))
     table = lines[[r * n_dims + d for r in order for d in range(n_dims)]]
     caption = (
-        f"Mean test score over the tasks solved alone, in percent, with half the {100 * ci_level:g}% interval "
+        f"Mean test score over the tasks solved alone, in percent, with half the {percent(ci_level)} interval "
         f"({resamples:,} resamples of {_RESAMPLED[resample]})."
     )
     if g.gate == "off":
@@ -530,7 +530,7 @@ def group_means(
         ),
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Mean over models in percent, {100 * ci_level:g}% intervals over tasks within dimension.",
+        caption=f"Mean over models in percent, {percent(ci_level)} intervals over tasks within dimension.",
     )
 
 

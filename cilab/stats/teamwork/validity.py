@@ -16,6 +16,7 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
+from cilab.results.numbers import percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
@@ -170,7 +171,7 @@ def validity(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"{g.rows.height} rows; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
+        caption=f"{g.rows.height} rows; {percent(ci_level)} intervals, tasks resampled within dimension.",
     )
 
 

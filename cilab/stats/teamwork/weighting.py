@@ -16,7 +16,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, numeric
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
-from cilab.results.numbers import NONE, Interval, number
+from cilab.results.numbers import NONE, Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
@@ -72,8 +72,8 @@ class WeightingResult(Result):
         for row, r in zip(names_of(self.table), self.table.iter_rows(named=True), strict=True):
             line = {"Rank": number(r["rank"], 0), "Row": row, "Score (%)": number(r["score_pct"], missing=NONE)}
             for name, words in (("ipw", "Weighted"), ("dr", "Doubly robust")):
-                ends = Interval.of(r, f"{name}_pct", f"{name}_lo_pct", f"{name}_hi_pct").span()
-                line[f"{words} (%)"] = number(r[f"{name}_pct"], missing=NONE) + (f" ({ends})" if ends else "")
+                found = Interval.of(r, f"{name}_pct", f"{name}_lo_pct", f"{name}_hi_pct")
+                line[f"{words} (%)"] = found.with_span()
                 line[f"Rank, {words.lower()}"] = number(r[f"{name}_rank"], 0)
             lines.append(line)
         return self.on_sheet(lines, stub="Row")
@@ -157,7 +157,7 @@ def weighting(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Percent; in brackets {100 * ci_level:g}% intervals, tasks resampled within dimension, both models "
+        caption=f"Percent; in brackets {percent(ci_level)} intervals, tasks resampled within dimension, both models "
         "held fixed.",
     )
 
