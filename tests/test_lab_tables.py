@@ -8,7 +8,7 @@ import pytest
 
 import cilab
 from cilab import datasets
-from cilab.results.result import html_table
+from cilab.results.sheet import html_table
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def board():
 
 
 def test_a_printed_result_takes_ground_and_ink_from_the_page(board):
-    html = html_table(board.display(), title="T", label="simulated agents", caption="C", notes=["N"])
+    html = html_table(board.sheet().cells, title="T", label="simulated agents", caption="C", notes=["N"])
     styles = "; ".join(re.findall(r'style="([^"]*)"', html))
     assert set(re.findall(r"background:([^;]+)", styles)) == {"none"}
     # The one colour of its own follows the theme: a fixed one only where no theme is known.
@@ -38,7 +38,7 @@ def test_an_interactive_table_is_offline_escapes_its_texts_and_is_the_same_each_
     from IPython import display as ipython
     from itables import javascript
 
-    from cilab.results.result import Interactive
+    from cilab.results.sheet import Interactive
 
     shown: list[str] = []
     monkeypatch.setattr(javascript, "_html_display_is_supported", lambda: True)

@@ -152,7 +152,7 @@ def test_the_page_shows_the_numbers_of_the_result_and_what_it_stands_on(rendered
     page = report.html.read_text()
     study = cilab.open(workspace / "data" / "studies" / "quick_sim")
     result = cilab.gap(study)
-    for row in result.display().rows():
+    for row in result.sheet().cells.rows():
         for text in row:
             assert f">{text}</td>" in page
     assert "Used 17 rollouts." in page

@@ -16,7 +16,7 @@ from cilab import datasets
 from cilab.claims import mazes, release, scores
 from cilab.claims.data import OTHER_DATA_TOLERANCE, Answer, Estimator, Inputs, Kind, MissingInput, Relation
 from cilab.core.errors import TableError
-from cilab.results.result import html_table
+from cilab.results.sheet import html_table
 
 PARTS = ("value", "lo", "hi")
 NEAR, FAR, NO_INPUT = "near", "far", "missing input"

@@ -3,7 +3,7 @@
 May import `cilab.core`, `cilab.datasets` and `cilab.stats`. Computes no statistic, writes no
 file. Every function has the shape `name(result, *, ax=None, **options)`: with `ax` it draws there; without, it makes
 a figure of its own, with small print that says where the numbers come from. Figures of several panels take `panel=`
-too: they return the Figure with all panels, or the Axes of one. The papers' tables are in `cilab.plots.tables`.
+too: they return the Figure with all panels, or the Axes of one. The papers' tables are sheets: `result.paper_sheet()`.
 """
 
 from __future__ import annotations

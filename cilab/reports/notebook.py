@@ -66,7 +66,7 @@ class Header:
         )
 
     def _repr_html_(self) -> str:
-        from cilab.results.result import WARNING_INK
+        from cilab.results.sheet import WARNING_INK
 
         text = repr(self).removeprefix("SIMULATED AGENTS. ")
         warning = (
@@ -153,12 +153,12 @@ class Table:
     title: str = ""
 
     def __repr__(self) -> str:
-        from cilab.results.result import readable
+        from cilab.results.sheet import readable
 
         return str(readable(self.frame))
 
     def _repr_html_(self) -> str:
-        from cilab.results.result import html_table, readable
+        from cilab.results.sheet import html_table, readable
 
         return html_table(readable(self.frame), title=self.title)
 

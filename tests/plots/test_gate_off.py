@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 
 import cilab
 from cilab import plots
-from cilab.plots import tables
 from cilab.results.result import Result
 
 DRAWN = {
@@ -23,7 +22,6 @@ DRAWN = {
     "loss": plots.loss,
     "validity": plots.validity,
 }
-TABLES = {"leaderboard": tables.leaderboard, "dimensions": tables.dimensions}
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +52,6 @@ def test_a_figure_with_the_gate_names_it(name: str) -> None:
     assert re.search(r"solves?\s+alone|solved\s+alone", texts(name, "solved_alone"))
 
 
-@pytest.mark.parametrize("name", [*TABLES])
+@pytest.mark.parametrize("name", ["leaderboard", "dimensions"])
 def test_a_table_without_the_gate_does_not_name_it(name: str) -> None:
-    assert "olved alone" not in TABLES[name](found(name, "off")).as_raw_html()
+    assert "olved alone" not in found(name, "off").paper_sheet().gt().as_raw_html()

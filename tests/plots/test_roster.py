@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from cilab.plots.parts import roster, style
+from cilab.results.names import at_default, raised
 
 
 def table(*rows: tuple[str, str | None, str | None]) -> pl.DataFrame:
@@ -19,13 +20,13 @@ def test_a_models_default_row_has_its_bare_name() -> None:
         ("a", "default", None), ("a", "high", None), ("b", None, None), ("b", "high", None), ("c", "low", None)
     )
     assert roster.row_names(rows) == ["a", "a · high", "b", "b · high", "c"]
-    assert roster.raised(rows) == [False, True, False, True, False]
-    assert roster.at_default(rows)["model"].to_list() == ["a", "b", "c"]
+    assert raised(rows) == [False, True, False, True, False]
+    assert at_default(rows)["model"].to_list() == ["a", "b", "c"]
 
 
 def test_rows_with_an_arm_are_not_at_their_default() -> None:
     rows = table(("a", None, None), ("a", None, "told to be brave"))
-    assert roster.at_default(rows)["arm"].to_list() == [None]
+    assert at_default(rows)["arm"].to_list() == [None]
     assert roster.row_names(rows)[1] == "a · told to be brave"
 
 

@@ -35,7 +35,7 @@ def test_means_by_size_are_those_worked_by_hand() -> None:
     assert (row["lo"], row["hi"]) == (pytest.approx(0.2 - 1.959964 * se), pytest.approx(0.2 + 1.959964 * se))
     assert row["drop"] == pytest.approx(0.7) and row["drop_reported"] is True
     assert cell(result.table, setting="solo_full", level=6.0)["drop"] is None
-    assert "*" in result.display().row(0)[-1]
+    assert "*" in result.sheet().cells.row(0)[-1]
 
 
 def test_a_drop_is_reported_only_where_the_intervals_separate_downwards() -> None:

@@ -520,7 +520,7 @@ def test_judges_are_compared_overall_and_by_dimension() -> None:
     # The final label of r1:3, which no person saw, and both labels of r2:2, of which the referee's is none.
     assert result.n_left_out == {"answers that were no label": 1, "without another label to compare with": 3}
     assert result.n_used == len(BY_HAND) - 4
-    assert set(result.display()["Group"]) == {"all", "handling conflict", "taking over"}
+    assert set(result.sheet().cells["Group"]) == {"all", "handling conflict", "taking over"}
     assert result.provenance.simulated and "SIMULATED" in repr(result)
 
 

@@ -191,7 +191,7 @@ def test_scores_that_are_only_passes_do_not_say_who_gave_in() -> None:
     assert result.table.select(unknown).null_count().row(0) == (result.table.height,) * len(unknown)
     assert result.table["best_pct"].null_count() == 0
     assert UNTOLD in result.remarks
-    assert "Gave in" not in result.display().columns
+    assert "Gave in" not in result.sheet().cells.columns
     pooled = result.groups.filter(pl.col("quantity") == "gave_in")
     assert set(pooled["n_of"]) == {0} and pooled["share_pct"].null_count() == pooled.height
     assert result.correlations.filter(pl.col("quantity") == "gave_in")["undefined"].to_list() == ["fewer than 3 rows"]

@@ -483,7 +483,7 @@ def test_one_annotator_or_other_clusters_may_be_asked_for() -> None:
 
 
 def test_the_printed_table_has_the_shape_of_table_3() -> None:
-    shown = found().display()
+    shown = found().sheet().cells
     assert shown.columns == ["Predictor", "Total", "Factual", "Non-factual"]
     assert "same family" in shown["Predictor"].to_list() and not shown["Predictor"].str.contains("_").any()
     assert shown["Predictor"][0] == "intercept" and shown["Predictor"][-1] == "Rollouts"

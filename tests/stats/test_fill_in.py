@@ -381,8 +381,8 @@ def test_the_printed_table_says_that_agents_are_simulated(released) -> None:
 
 def test_the_printed_table_has_the_leaderboards_names_real_minus_signs_and_no_negative_zero(released) -> None:
     study, result = released
-    shown = result.display()
-    assert sorted(shown["Row"]) == sorted(leaderboard(study, resamples=20).display()["Row"])
+    shown = result.sheet().cells
+    assert sorted(shown["Row"]) == sorted(leaderboard(study, resamples=20).sheet().cells["Row"])
     changes = shown["Change"].to_list()
     assert any(change.startswith("−") for change in changes)
     assert not any("-" in change or change == "−0.0" for change in changes)

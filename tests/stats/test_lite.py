@@ -373,7 +373,7 @@ def test_sizes_must_be_a_list_of_whole_numbers() -> None:
 def test_the_printed_tables_say_in_words_what_they_count() -> None:
     study = datasets.simulated_release(scale=0.2)
     for result in (lite(study, 2, splits=3), lite_curve(study, [2], splits=3)):
-        shown = result.display()
+        shown = result.sheet().cells
         counts = shown["Rows without a solved task"].to_list()
         assert counts[0] == f"{result.table['n_without'][0]:.1f}".removesuffix(".0")
         assert all("." not in text for text in counts[1:])

@@ -40,7 +40,7 @@ def test_the_matrix_holds_starters_in_rows_in_order_of_their_own_level() -> None
     assert matrix.columns == ["starter", "strong", "other", "weak"]
     assert matrix.row(0)[1:] == (pytest.approx(0.9), 1.0, pytest.approx(0.8))
     assert matrix.row(2)[1:] == (pytest.approx(0.5), None, pytest.approx(0.3))
-    assert result.display().row(0)[3].startswith("0.80 ± 0.08")
+    assert result.sheet().cells.row(0)[3].startswith("0.80 ± 0.08")
 
 
 def test_means_and_intervals_are_those_worked_by_hand() -> None:
@@ -259,9 +259,9 @@ def test_the_order_of_rows_does_not_matter_and_names_only_rename(random) -> None
 def test_more_than_ten_agents_print_as_a_list_of_the_played_pairs_best_first() -> None:
     rows = [row for i in range(11) for row in pair(f"m{i:02}", f"m{i:02}", [i / 20, i / 20])]
     rows += pair("m00", "m10", [0.9, 0.7]) + pair("m10", "m00", [None, None])
-    shown = pairs(frame(rows)).display()
+    shown = pairs(frame(rows)).sheet().cells
     assert shown.columns == ["Starter", "Follower", "Outcome", "n", "Left out"]
     assert shown.height == 13
     assert shown.row(0) == ("m00", "m10", "0.80 ± 0.20", "2", "")
     assert shown.row(1)[:2] == ("m10", "m10") and shown.row(-1) == ("m10", "m00", "–", "0", "2")
-    assert pairs(frame(rows[:20])).display().columns[0] == "Starter \\ follower"
+    assert pairs(frame(rows[:20])).sheet().cells.columns[0] == "Starter \\ follower"

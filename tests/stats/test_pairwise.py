@@ -237,7 +237,7 @@ def test_one_row_and_published_counts_are_refused() -> None:
 
 def test_wins_and_losses_print_as_whole_numbers_or_halves_and_rows_as_on_the_leaderboard() -> None:
     result = pairwise(datasets.simulated_release(scale=0.2), resamples=20)
-    shown = result.display()
+    shown = result.sheet().cells
     assert shown.columns[:4] == ["Row", "Rating rank", "Log ability", "Interval"] and "Part" not in shown.columns
     for column in ("wins", "losses"):
         for value, text in zip(result.table[column], shown[column.capitalize()], strict=True):

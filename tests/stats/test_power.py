@@ -187,7 +187,7 @@ def test_one_row_is_too_few() -> None:
 
 def test_the_printed_table_has_headings_in_words() -> None:
     result = power(runs(6, 12, 2), simulations=20, tasks_per_dimension=[10, 20], seeds=[1], differences=[5, 7.5])
-    shown = result.display()
+    shown = result.sheet().cells
     assert shown.columns == ["Difference (points)", "Seeds", "10 tasks", "20 tasks"]
     assert shown["Difference (points)"].to_list() == ["5", "7.5"]
     assert shown["10 tasks"].to_list() == [f"{p:.2f}" for p in result.table["power"][::2]]

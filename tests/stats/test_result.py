@@ -7,7 +7,8 @@ import datetime
 import polars as pl
 import pytest
 
-from cilab.results.result import heading, html_table, number, readable
+from cilab.results.numbers import number
+from cilab.results.sheet import heading, html_table, readable
 
 
 @pytest.mark.parametrize(

@@ -605,8 +605,8 @@ def test_seeds_written_as_whole_floats_are_the_same_seeds() -> None:
 
 def test_without_the_gate_nothing_is_shown_as_solved_alone() -> None:
     data = random_runs(1)
-    assert "Solved alone" in leaderboard(data, resamples=50).display().columns
-    assert "Solved alone" not in leaderboard(data, gate="off", resamples=50).display().columns
+    assert "Solved alone" in leaderboard(data, resamples=50).sheet().cells.columns
+    assert "Solved alone" not in leaderboard(data, gate="off", resamples=50).sheet().cells.columns
     assert (grid(data).gate_words, grid(data, gate="off").gate_words) == ("solve alone", "have scores on")
 
 

@@ -106,8 +106,8 @@ def test_without_the_gate_or_with_published_counts_there_is_nothing_to_weight() 
 def test_the_printed_table_has_the_intervals_that_its_caption_speaks_of_and_the_leaderboards_names() -> None:
     study = datasets.simulated_release(scale=0.2)
     result = weighting(study, resamples=50)
-    shown = result.display()
-    board = leaderboard(study, resamples=20).display()
+    shown = result.sheet().cells
+    board = leaderboard(study, resamples=20).sheet().cells
     assert sorted(shown["Row"]) == sorted(board["Row"])
     first = result.table.row(0, named=True)
     for column, name in (("Weighted (%)", "ipw"), ("Doubly robust (%)", "dr")):

@@ -13,6 +13,7 @@ import polars as pl
 
 from cilab.core.errors import nearest
 from cilab.plots.parts import panels, roster, style
+from cilab.results.numbers import percent
 from cilab.stats.judges.agreement import AgreementResult
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def agreement(result: AgreementResult, *, ax: Axes | None = None, comparisons: S
         panels.title(ax, "Judges and people", legend_lines=lines)
         style.mark_simulated(ax, result, (), y=11 + panels.LEGEND_LINE * lines)
         if fig is not None:
-            what = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over {result.parameters['resample']}s."
+            what = f"Lines: {percent(result.parameters['ci_level'])} intervals over {result.parameters['resample']}s."
             style.small_print(fig, result, f"{what} In brackets: number of messages.")
     return ax
 

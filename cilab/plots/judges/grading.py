@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import percent
 from cilab.stats.judges.grading import GradingResult
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def grading(result: GradingResult, *, ax: Axes | None = None, panel: str | None 
     style.require(result, GradingResult, "grading")
     parts = {"agents": partial(_by_agent, result=result), "graders": partial(_correlations, result=result)}
     names = result.by_agent["model"].to_list()
-    level = f"Bars: {100 * result.parameters['ci_level']:g}% intervals."
+    level = f"Bars: {percent(result.parameters['ci_level'])} intervals."
     return panels.compose(
         result,
         parts,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import percent
 from cilab.stats.maze.ablation import FACTORS, AblationResult, DistilledResult
 from cilab.stats.maze.gap import OUTCOMES, SETTING_NAMES
 
@@ -66,7 +67,7 @@ def ablation(result: AblationResult, *, ax: Axes | None = None, panel: str | Non
         size=(style.PAGE_WIDTH, 2.7 + 0.17 * lines),
         ncols=3,
         names=agents,
-        notes=[f"Bars: {100 * result.parameters['ci_level']:g}% intervals from standard errors."],
+        notes=[f"Bars: {percent(result.parameters['ci_level'])} intervals from standard errors."],
         label_y=26 + panels.LEGEND_LINE * lines,
         sharey=True,
     )

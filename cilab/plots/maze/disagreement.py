@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import percent
 from cilab.stats.maze.disagreement import OUTCOMES, DisagreementResult, OddsRatioResult
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _forest_notes(result: Any) -> list[str]:
     levels = ", ".join(f"{name.replace('_', ' ')} {level}" for name, level in some.reference.items())
     numbers = ", ".join(f"{_OUTCOME_WORDS.get(k, k).lower()} {m.n_used:,}" for k, m in models.items() if k)
     out = (
-        f"Filled: p < 0.05. Bars: {100 * some.parameters['ci_level']:g}% percentile intervals, "
+        f"Filled: p < 0.05. Bars: {percent(some.parameters['ci_level'])} percentile intervals, "
         f"{some.n_clusters} clusters."
     )
     return [
@@ -150,7 +151,7 @@ def disagreement(result: DisagreementResult, *, ax: Axes | None = None, panel: s
     parts = {"interaction": partial(_by_interaction, result=result)}
     if result.by_family_pair.height:
         parts["families"] = partial(_by_family, result=result)
-    level = f"Fractions of rollouts. Bars: {100 * result.parameters['ci_level']:g}% percentile intervals."
+    level = f"Fractions of rollouts. Bars: {percent(result.parameters['ci_level'])} percentile intervals."
     return panels.compose(
         result,
         parts,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import percent
 from cilab.stats.maze.efficiency import BANDS, EfficiencyResult
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def efficiency(result: EfficiencyResult, *, ax: Axes | None = None, panel: str |
     if adapted.height:
         there = [name for name in agents if name in set(adapted["agent"])]
         parts["adaptation"] = partial(_adaptation, table=adapted, agents=there)
-    level = f"Bars: {100 * result.parameters['ci_level']:g}% intervals over rollouts."
+    level = f"Bars: {percent(result.parameters['ci_level'])} intervals over rollouts."
     return panels.compose(
         result,
         parts,
@@ -137,7 +138,7 @@ def messages(result: EfficiencyResult, *, ax: Axes | None = None, panel: str | N
         if agents:
             parts[setting] = partial(_messages, table=mine, agents=agents, setting=setting)
             longest = max(longest, len(agents))
-    level = f"Bars: {100 * result.parameters['ci_level']:g}% intervals. Bands of the weighted outcome:"
+    level = f"Bars: {percent(result.parameters['ci_level'])} intervals. Bands of the weighted outcome:"
     return panels.compose(
         result,
         parts,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cilab.core.errors import choice
 from cilab.plots.parts import style
+from cilab.results.numbers import percent
 from cilab.stats.maze.gap import OUTCOMES, SETTING_NAMES, SETTINGS, GapResult
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def gap(result: GapResult, *, ax: Axes | None = None, distributed: Literal["repo
         _draw_frame(ax, result)
         if fig is not None:
             hidden = "The distributed map is drawn only where its interval separates from the full map's."
-            level = f"Bars: {100 * result.parameters['ci_level']:g}% intervals from standard errors."
+            level = f"Bars: {percent(result.parameters['ci_level'])} intervals from standard errors."
             style.small_print(fig, result, f"{level} {hidden}" if distributed == "reported" else level)
     return ax
 

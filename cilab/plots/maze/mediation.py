@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import Interval, number, percent
 from cilab.stats.maze.mediation import MediationResult
 from cilab.stats.methods.cluster import mark
 
@@ -97,7 +98,7 @@ def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], *, da
 
 def _coefficient(ax: Axes, at: tuple[float, float], letter: str, name: str, found: dict[str, Any], *, ha: str) -> None:
     row = found[name]
-    text = f"{letter} = {row['estimate']:.2f}{mark(row['p'])}".replace("-", "\N{MINUS SIGN}")
+    text = f"{letter} = {number(row['estimate'], 2)}{mark(row['p'])}"
     weight = "bold" if row["p"] is not None and row["p"] < 0.05 else "normal"
     ax.text(*at, text, ha=ha, va="center", fontsize=7, fontweight=weight, gid=name)
 
@@ -111,8 +112,8 @@ _SUMMARY = {
 
 
 def _summary(ax: Axes, y: float, effect: str, row: dict[str, Any]) -> None:
-    ends = "" if row["lo"] is None else f"  [{row['lo']:.2f}, {row['hi']:.2f}]"
-    text = f"{_SUMMARY[effect]} = {row['estimate']:.2f}{mark(row['p'])}{ends}".replace("-", "\N{MINUS SIGN}")
+    ends = Interval.of(row, "estimate", "lo", "hi", digits=2).brackets()
+    text = f"{_SUMMARY[effect]} = {number(row['estimate'], 2)}{mark(row['p'])}  {ends}".rstrip()
     ax.text(5.0, y, text, ha="center", va="center", fontsize=7, gid=effect)
 
 
@@ -120,8 +121,8 @@ def _notes(result: MediationResult) -> list[str]:
     controls = ", ".join(name.replace("_", " ") for name in result.parameters["controls"]) or "none"
     return [
         f"** p < 0.01, * p < 0.05, † p < 0.10 (bold: p < 0.05), from {result.parameters['resamples']:,} draws of "
-        f"{result.n_clusters} clusters; brackets: {100 * result.parameters['ci_level']:g}% percentile intervals. "
+        f"{result.n_clusters} clusters; brackets: {percent(result.parameters['ci_level'])} percentile intervals. "
         "b₂ (dashed): the product X × M. Associations, not causes.",
         f"Controls: {controls}. Residual correlation at which the additive indirect effect is 0: "
-        f"{result.rho_at_zero:.2f} [{result.rho_at_zero_interval[0]:.2f}, {result.rho_at_zero_interval[1]:.2f}].",
+        f"{Interval(result.rho_at_zero, *result.rho_at_zero_interval, 2).ends()}.",
     ]

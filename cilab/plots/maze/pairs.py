@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cilab.core.errors import nearest
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import Interval, percent
 from cilab.stats.maze.gap import OUTCOMES
 from cilab.stats.maze.pairs import PairsResult
 
@@ -82,9 +83,8 @@ def _draw_cells(ax: Axes, result: PairsResult, shown: Sequence[str], cells: dict
         for j, cell in enumerate(row):
             if cell is None:
                 continue
-            half = "" if cell["se"] is None else f"\n±{cell['hi'] - cell['mean']:.2f}"
             color = panels.ink((cell["mean"] - low) / (high - low))
-            text = f"{cell['mean']:.2f}{half}".replace("-", "\N{MINUS SIGN}")
+            text = Interval.of(cell, "mean", "lo", "hi", digits=2).half().replace(" ± ", "\n±")
             ax.text(j, i, text, ha="center", va="center", fontsize=size, color=color, linespacing=1.1, gid="cell")
             if cell["homogeneous"]:
                 ax.add_patch(_frame_of(i, j))
@@ -110,6 +110,6 @@ def _draw_frame(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _notes(result: PairsResult, shown: Sequence[str]) -> list[str]:
-    level = f"±: half the {100 * result.parameters['ci_level']:g}% interval. Framed: two copies of one agent."
+    level = f"±: half the {percent(result.parameters['ci_level'])} interval. Framed: two copies of one agent."
     out = len(result.agents) - len(shown)
     return [f"{level} White: not played." + (f" Left out of the figure: {out} agents." if out else "")]

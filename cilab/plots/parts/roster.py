@@ -17,7 +17,7 @@ import polars as pl
 from cilab.core import registry
 from cilab.core.frames import as_frame
 from cilab.plots.parts import style
-from cilab.results.names import row_names as names_in_tables
+from cilab.results.names import names_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,31 +97,12 @@ def row_names(table: pl.DataFrame) -> list[str]:
 
 def full_names(table: pl.DataFrame) -> list[str]:
     """Name of every line of a table with `model, effort, arm`: as in the printed tables, without "· default"."""
-    keys = table.select("model", "effort", "arm").rows()
-    named = names_in_tables(list(dict.fromkeys(keys)))
-    return [short(named[key]) for key in keys]
+    return [short(name) for name in names_of(table)]
 
 
 def short(row: str) -> str:
     """The name of a row without the words for the default effort."""
     return row.replace(" · default effort", "").replace(" · default", "")
-
-
-def model_of(row: str) -> str:
-    """The model in the name of a row."""
-    return row.partition(" · ")[0]
-
-
-def raised(table: pl.DataFrame) -> list[bool]:
-    """For every line: does the model stand here at another setting than its default effort?"""
-    several = {m for m, n in table.unique(["model", "effort"])["model"].value_counts().rows() if n > 1}
-    return [m in several and e not in (None, "default") for m, e in table.select("model", "effort").rows()]
-
-
-def at_default(table: pl.DataFrame) -> pl.DataFrame:
-    """The lines of rows at their model's default effort and without an arm; all lines where that leaves none."""
-    plain = table.filter(~pl.Series(raised(table), dtype=pl.Boolean) & pl.col("arm").is_null())
-    return plain if plain.height else table
 
 
 def words(name: str) -> str:

@@ -13,19 +13,14 @@ import polars as pl
 
 from cilab.core.errors import choice
 from cilab.plots.parts import labels, panels, roster, style
-from cilab.stats.teamwork.capability import Capability
+from cilab.results.numbers import Interval, number, percent, signed
+from cilab.stats.teamwork.capability import MEASURES, Capability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _OVERALL = "overall"
-#: What the measures of the paper are called; others keep the name of their column.
-MEASURES = {
-    "intelligence_index": "Artificial Analysis Intelligence Index",
-    "hle_pct": "Humanity's Last Exam (%)",
-    "lmarena": "LMArena score",
-}
 
 
 def capability(
@@ -99,7 +94,7 @@ def _note(result: Capability, points: pl.DataFrame, table: pl.DataFrame) -> str:
     if table.is_empty():
         return f"No r: {'; '.join(result.table['undefined'].drop_nulls().unique(maintain_order=True))}."
     line = "Beside each name: distance from the least-squares line, in points. " if points.height else ""
-    return f"{line}Bars: {100 * result.parameters['ci_level']:g}% intervals over models (Fisher's z)."
+    return f"{line}Bars: {percent(result.parameters['ci_level'])} intervals over models (Fisher's z)."
 
 
 def _fit(
@@ -116,7 +111,7 @@ def _fit(
     ax.plot(line["value"], line["fitted_pct"], color="#606060", ls=(0, (4, 2)), lw=1.2, zorder=2, gid="fit")
     for row in points.iter_rows(named=True):
         roster.point(ax, row["value"], row["score_pct"], looks[row["model"]])
-        text = " ".join(filter(None, (row["model"], _signed(row["residual_points"]))))
+        text = " ".join(filter(None, (row["model"], signed(row["residual_points"]))))
         labels.add(ax, row["value"], row["score_pct"], text, fontsize=6.2)
     ax.margins(0.09)
     ax.grid()
@@ -130,14 +125,6 @@ def _fit(
         ax.text(0.985, 0.02, r, transform=ax.transAxes, ha="right", va="bottom", fontsize=7, gid="r", bbox=box)
 
 
-def _signed(points: float | None) -> str:
-    """With its sign; nothing where there is no line to be off."""
-    if points is None:
-        return ""
-    text = f"{points:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "\N{MINUS SIGN}")
-
-
 def _overall(result: Capability, measure: str) -> str:
     """Pearson's r of the overall score with its interval, and r squared; empty where it is undefined."""
     row = result.table.row(by_predicate=(pl.col("measure") == measure) & (pl.col("dimension") == _OVERALL), named=True)
@@ -145,8 +132,8 @@ def _overall(result: Capability, measure: str) -> str:
         return ""
     fit = result.fits.row(by_predicate=pl.col("measure") == measure, named=True)
     kind = "" if row["lo"] is not None else "_models"
-    ends = "" if row[f"lo{kind}"] is None else f" [{row[f'lo{kind}']:.2f}, {row[f'hi{kind}']:.2f}]"
-    return f"r = {row['r']:.2f}{ends}, R² = {fit['r_squared']:.2f}".replace("-", "\N{MINUS SIGN}")
+    r = Interval.of(row, "r", f"lo{kind}", f"hi{kind}", digits=2).ends()
+    return f"r = {r}, R² = {number(fit['r_squared'], 2)}"
 
 
 def _dimensions(ax: Axes, *, table: pl.DataFrame, legend_lines: int) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.numbers import Interval, number
 from cilab.stats.teamwork.conflict import UNTOLD, Conflict, DimensionCorrelations
 
 if TYPE_CHECKING:
@@ -137,8 +138,7 @@ def _with_r(line: Mapping[str, Any]) -> str:
     """The correlation over models in words."""
     if line["r"] is None:
         return "A model"
-    ends = "" if line["lo_models"] is None else f" [{line['lo_models']:.2f}, {line['hi_models']:.2f}]"
-    return f"A model; r = {line['r']:.2f}{ends}".replace("-", "\N{MINUS SIGN}")
+    return f"A model; r = {Interval.of(line, 'r', 'lo_models', 'hi_models', digits=2).ends()}"
 
 
 # -- correlations of dimensions -----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _matrix(ax: Axes, *, result: DimensionCorrelations) -> None:
     panels.cells(ax, values, vmin=-1, vmax=1, cmap=_R_MAP)
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
-            text = f"{value:.2f}".replace("0.", ".", 1).replace("-", "\N{MINUS SIGN}")
+            text = number(value, 2).replace("0.", ".", 1)
             look = {"ha": "center", "va": "center", "fontsize": 6, "gid": "cell"}
             ax.text(j, i, text, color="white" if abs(value) > 0.62 else "black", **look)
     ax.set_xticks(range(len(names) - 1), [_abbreviated(name) for name in names[:-1]], rotation=90, fontsize=6.5)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.names import model_of
+from cilab.results.numbers import percent, signed
 from cilab.stats.teamwork.compare import Differences
 from cilab.stats.teamwork.scores import Leaderboard
 
@@ -75,8 +77,7 @@ def _drop(ax: Axes, *, table: pl.DataFrame) -> None:
     none = [None] * table.height
     panels.bars(ax, table["baseline_pct"].to_list(), rows, none, _BASELINE, along="x", ls="none", label="Baseline")
     for y, points in enumerate(table["drop_pct"]):
-        text = f"{-points:+.1f}".replace("-", "\N{MINUS SIGN}")
-        ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), va="center", fontsize=6.5, gid="drop")
+        ax.text(1.01, y, signed(-points), transform=ax.get_yaxis_transform(), va="center", fontsize=6.5, gid="drop")
     ax.set_xlim(0, 101)
     ax.set_xlabel("Score (%)")
     panels.legend(ax, 2)
@@ -110,9 +111,9 @@ def differences(result: Differences, *, ax: Axes | None = None) -> Axes:
         panel="differences" if table.height else None,
         size=(style.PAGE_WIDTH, 1.5 + 1.1 * _ROW_INCHES * max(table.height, 4)),
         ncols=1,
-        names=[roster.model_of(name) for name in (*table["higher"], *table["lower"])],
+        names=[model_of(name) for name in (*table["higher"], *table["lower"])],
         notes=[
-            f"Bars: {100 * result.parameters['ci_level']:g}% intervals. Left of 0: the lower row may be the better."
+            f"Bars: {percent(result.parameters['ci_level'])} intervals. Left of 0: the lower row may be the better."
         ],
         label_y=36,
     )

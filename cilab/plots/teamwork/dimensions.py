@@ -16,6 +16,7 @@ import polars as pl
 
 from cilab.core.errors import choice, nearest
 from cilab.plots.parts import panels, roster, style
+from cilab.results.names import at_default
 from cilab.stats.teamwork.scores import DimensionScores
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class _Scores:
 
 def _scores(result: DimensionScores, rows: Rows) -> _Scores:
     choice("rows", rows, ("default", "all"), style.FigureError, hint=False)
-    table = result.table if rows == "all" else roster.at_default(result.table)
+    table = result.table if rows == "all" else at_default(result.table)
     if table["score_pct"].null_count() == table.height:
         raise style.FigureError("nothing to draw: no row has a score in any dimension")
     named = table.with_columns(pl.Series("row", roster.full_names(table)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.numbers import percent
 from cilab.stats.teamwork.effort import Effort
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def effort(result: Effort, *, ax: Axes | None = None) -> Axes:
         panels.title(ax, "What more reasoning buys", legend_lines=lines)
         style.mark_simulated(ax, result, result.table["model"], y=11 + panels.LEGEND_LINE * lines)
         if fig is not None:
-            level = f"{100 * result.parameters['ci_level']:g}%"
+            level = percent(result.parameters["ci_level"])
             first = "Bars: mean over models; blue rises, orange (hatched) falls, p < 0.05; grey: neither."
             more = f"Lines: {level} intervals over tasks. p: two-sided exact sign test over the models' tasks."
             style.small_print(fig, result, f"{first} {more}")

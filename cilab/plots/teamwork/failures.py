@@ -13,6 +13,7 @@ import polars as pl
 
 from cilab.core.errors import nearest
 from cilab.plots.parts import panels, roster, style
+from cilab.results.numbers import percent
 from cilab.stats.teamwork.failures import GAVE_IN, MISSED, NO_RULE, STOPPED, FailureModes
 
 if TYPE_CHECKING:
@@ -149,6 +150,6 @@ def _frame(ax: Axes, at: dict[str, float], heads: dict[str, float]) -> None:
 
 
 def _note(result: FailureModes) -> str:
-    level = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over tasks."
+    level = f"Lines: {percent(result.parameters['ci_level'])} intervals over tasks."
     of_runs = style.gated(result, "the test runs on tasks that the model solves alone", "all test runs")
     return f"{level} Of {of_runs}; a run that fails has one mode."

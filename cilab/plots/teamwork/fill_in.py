@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.numbers import percent, signed
 from cilab.stats.teamwork.fill_in import FillInResult
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def fill_in(result: FillInResult, *, ax: Axes | None = None, panel: str | None =
     tau = result.value("kendall_tau_b")
     agree = "" if tau is None else f" Kendall's tau-b of the two orders: {tau:.2f}."
     shift = result.value("shift")
-    by = f"{shift:+.2f}".replace("-", "\N{MINUS SIGN}") if shift else ""
-    note = f"Filled-in log-odds are shifted by {by}." if shift else ""
+    note = f"Filled-in log-odds are shifted by {signed(shift, 2)}." if shift else ""
     return panels.compose(
         result,
         parts,
@@ -64,7 +64,7 @@ def fill_in(result: FillInResult, *, ax: Axes | None = None, panel: str | None =
         size=(style.PAGE_WIDTH, max(3.4, 1.5 + 0.155 * table.height)),
         ncols=2,
         names=table["model"].to_list(),
-        notes=[f"Bars: {100 * result.parameters['ci_level']:g}% intervals.{agree} {note}"],
+        notes=[f"Bars: {percent(result.parameters['ci_level'])} intervals.{agree} {note}"],
         label_y=48,
         width_ratios=[1, 1.1],
     )
@@ -95,7 +95,7 @@ def _check(ax: Axes, *, result: FillInResult) -> None:
     ax.plot([low, high], [low, high], color="#606060", lw=0.9, ls=(0, (4, 2)), zorder=1, gid="diagonal")
     for column, quantity, words, mark in _CHECKS:
         error = result.value(quantity)
-        label = words if error is None else f"{words}: mean error {_signed(error)}"
+        label = words if error is None else f"{words}: mean error {signed(error)}"
         look = {"ms": mark.size, "mfc": mark.color, "mec": mark.edge, "mew": 0.3, "ls": "none", "alpha": 0.75}
         ax.plot(hidden["full_pct"], hidden[column], marker=mark.marker, label=label, gid=column, zorder=3, **look)
     ax.set_xlim(low, high)
@@ -105,8 +105,3 @@ def _check(ax: Axes, *, result: FillInResult) -> None:
     ax.set_ylabel("Score with tasks hidden (%)")
     panels.legend(ax, 1)
     panels.title(ax, f"Check on {hidden.height} pairs of rows", legend_lines=2)
-
-
-def _signed(points: float) -> str:
-    text = f"{points:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "\N{MINUS SIGN}")

@@ -12,6 +12,7 @@ import polars as pl
 
 from cilab.core.errors import choice
 from cilab.plots.parts import labels, panels, roster, style
+from cilab.results.names import raised
 from cilab.stats.teamwork.lite import LiteCurve, LiteResult
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _scores(ax: Axes, *, rows: pl.DataFrame, line: dict[str, Any], facts: Any) -
     low = min(rows["full_pct"].min(), rows["lite_pct"].min()) - 4
     high = max(rows["full_pct"].max(), rows["lite_pct"].max()) + 4
     ax.plot([low, high], [low, high], color="#606060", lw=0.9, ls=(0, (4, 2)), zorder=1, gid="diagonal")
-    for row, name, ring in zip(rows.iter_rows(named=True), names, roster.raised(rows), strict=True):
+    for row, name, ring in zip(rows.iter_rows(named=True), names, raised(rows), strict=True):
         roster.point(ax, row["full_pct"], row["lite_pct"], looks[row["model"]], ring=ring)
         if abs(row["error_points"]) >= _NAMED_FROM:
             labels.add(ax, row["full_pct"], row["lite_pct"], name)
@@ -163,6 +164,6 @@ def _scores(ax: Axes, *, rows: pl.DataFrame, line: dict[str, Any], facts: Any) -
         )
         look = {"ha": "right", "va": "bottom", "fontsize": 6.8, "gid": "agreement"}
         ax.text(0.98, 0.02, text, transform=ax.transAxes, bbox={"fc": "white", "ec": "none", "pad": 1.5}, **look)
-    handles = roster.legend_handles(looks, ring=any(roster.raised(rows)))
+    handles = roster.legend_handles(looks, ring=any(raised(rows)))
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.4, ncols=2, columnspacing=0.8)
     panels.title(ax, "Subset against all tasks", legend_lines=max(2, -(-len(handles) // 2)))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
+from cilab.results.names import at_default
+from cilab.results.numbers import number, percent
 from cilab.stats.teamwork.failures import Noticed
 from cilab.stats.teamwork.scores import Leaderboard
 
@@ -62,7 +64,7 @@ def noticed(
     elif panel == "models":
         raise style.FigureError("panel models needs the scores: pass scores=cilab.leaderboard(study)")
     families = len({look.family for look in of.values()}) if len(parts) == 2 else 0
-    level = f"Lines: {100 * result.parameters['ci_level']:g}% intervals over tasks."
+    level = f"Lines: {percent(result.parameters['ci_level'])} intervals over tasks."
     whole = "" if _whole(result) is None else " Dotted: all failed runs."
     drawn = panels.compose(
         result,
@@ -107,7 +109,7 @@ def _whole(result: Noticed) -> float | None:
 
 def _points(result: Noticed, scores: Leaderboard) -> pl.DataFrame:
     """`name, share_pct, score_pct` of the models that have both, best first."""
-    board = roster.at_default(scores.table).select(pl.col("model").alias("name"), "score_pct")
+    board = at_default(scores.table).select(pl.col("model").alias("name"), "score_pct")
     shares = result.table.filter(pl.col("by") == "model").select("name", "share_pct")
     return shares.join(board, on="name").drop_nulls().sort("score_pct", "name", descending=[True, False])
 
@@ -129,4 +131,4 @@ def _models(ax: Axes, *, result: Noticed, points: pl.DataFrame, of: dict[str, ro
 
 def _correlation(result: Noticed) -> str:
     row = result.correlations.filter(pl.col("dimension").is_null()).to_dicts()[0]
-    return "" if row["r"] is None else f"r = {row['r']:.2f}".replace("-", "\N{MINUS SIGN}")
+    return "" if row["r"] is None else f"r = {number(row['r'], 2)}"

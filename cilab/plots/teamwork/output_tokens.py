@@ -12,6 +12,8 @@ import polars as pl
 
 from cilab.core.frames import as_frame
 from cilab.plots.parts import labels, panels, roster, style
+from cilab.results.names import raised
+from cilab.results.numbers import number
 from cilab.stats.teamwork.effort import Effort
 from cilab.stats.teamwork.grid import ROW
 from cilab.stats.teamwork.scores import Leaderboard
@@ -55,7 +57,7 @@ def output_tokens(
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.4)
         _frame(ax, table)
-        high = roster.raised(table)
+        high = raised(table)
         for row, name, ring in zip(table.iter_rows(named=True), roster.row_names(table), high, strict=True):
             roster.point(ax, row["tokens_out"], row["score_pct"], of[row["model"]], ring=ring)
             labels.add(ax, row["tokens_out"], row["score_pct"], name)
@@ -124,7 +126,7 @@ def _correlation(effort: Effort | None) -> str:
     row = effort.output_length.to_dicts()[0] if effort is not None and effort.output_length.height else None
     if row is None or row["r"] is None:
         return ""
-    return f"r = {row['r']:.2f} over {row['n_rows']} default rows".replace("-", "\N{MINUS SIGN}")
+    return f"r = {number(row['r'], 2)} over {row['n_rows']} default rows"
 
 
 def _notes(result: Leaderboard, table: pl.DataFrame, effort: Effort | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import labels, panels, roster, style
+from cilab.results.names import raised
 from cilab.stats.teamwork.pareto import Pareto, by_reason
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def pareto(result: Pareto, *, ax: Axes | None = None, facts: Any = None) -> Axes
 
 
 def _points(ax: Axes, table: pl.DataFrame, of: dict[str, roster.Look]) -> None:
-    rows = zip(table.iter_rows(named=True), roster.row_names(table), roster.raised(table), strict=True)
+    rows = zip(table.iter_rows(named=True), roster.row_names(table), raised(table), strict=True)
     for row, name, high in rows:
         x, y = row["cost_usd"], row["score_pct"]
         roster.point(ax, x, y, of[row["model"]], ring=high)

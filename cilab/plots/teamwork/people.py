@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.numbers import percent
 from cilab.stats.teamwork.people import ALL_MODELS, People
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _notes(result: People, tasks: list[str]) -> list[str]:
-    level = f"{100 * result.parameters['ci_level']:g}% interval"
+    level = f"{percent(result.parameters['ci_level'])} interval"
     out = [
         f"Lines: of people the {level}, where n (people, pairs or groups) is known; of models from the worst to the "
         "best. Instructions and settings are not fully matched."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import percent
 from cilab.stats.teamwork.power import PowerResult
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def power(result: PowerResult, *, ax: Axes | None = None, panel: str | None = No
         ncols=3,
         notes=[
             f"Two models around {p['level_pct']:.0f}%, {p['simulations']:,} simulated studies a point; bars: Monte "
-            f"Carlo error. Told apart: the {100 * p['ci_level']:g}% interval of the difference lies off 0."
+            f"Carlo error. Told apart: the {percent(p['ci_level'])} interval of the difference lies off 0."
         ],
         label_y=24 + 12 * lines,
         sharey=True,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.names import model_of
+from cilab.results.numbers import Interval
 from cilab.stats.teamwork.sources import SourcesResult
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def sources(
     """
     style.require(result, SourcesResult, "sources")
     rows = result.rows.drop_nulls()
-    names = [roster.model_of(row) for row in rows["row"]]
+    names = [model_of(row) for row in rows["row"]]
     parts: dict[str, Any] = {}
     if rows.height:
         parts["rows"] = partial(_rows, result=result, rows=rows, of=roster.looks(names, facts))
@@ -80,7 +82,7 @@ def sources(
 
 
 def _rows(ax: Axes, *, result: SourcesResult, rows: pl.DataFrame, of: dict[str, roster.Look]) -> None:
-    is_open = pl.Series([bool(of[roster.model_of(row)].open_weights) for row in rows["row"]], dtype=pl.Boolean)
+    is_open = pl.Series([bool(of[model_of(row)].open_weights) for row in rows["row"]], dtype=pl.Boolean)
     for part, mark, label in (
         (rows.filter(~is_open), panels.SERIES[0], "Others" if is_open.any() else "Rows"),
         (rows.filter(is_open), panels.SERIES[1], "Open weights"),
@@ -102,8 +104,7 @@ def _words(result: SourcesResult) -> list[str]:
     for name, word, digits in wanted:
         if name in lines:
             row = lines[name]
-            ends = "" if row["lo"] is None else f" ({row['lo']:.{digits}f} to {row['hi']:.{digits}f})"
-            out.append(f"{word} = {row['value']:.{digits}f}{ends}".replace("-", "\N{MINUS SIGN}"))
+            out.append(f"{word} = {Interval.of(row, 'value', 'lo', 'hi', digits=digits).with_span()}")
     return out
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cilab.plots.parts import panels, style
+from cilab.results.numbers import percent
 from cilab.stats.teamwork.takeover import ALL_KINDS, Takeover
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def takeover(result: Takeover, *, ax: Axes | None = None, panel: str | None = No
         ncols=2,
         notes=[
             "Beside each mark: runs that carry it, of all runs. "
-            f"Bars: {100 * result.parameters['ci_level']:g}% intervals, tasks resampled."
+            f"Bars: {percent(result.parameters['ci_level'])} intervals, tasks resampled."
         ],
         label_y=36,
     )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.plots.parts import panels, roster, style
+from cilab.results.names import model_of
+from cilab.results.numbers import Interval
 from cilab.stats.teamwork.validity import ValidityResult
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def validity(
         `result` is not a ValidityResult, there is no such panel, or the data do not permit any check.
     """
     style.require(result, ValidityResult, "validity")
-    names = [roster.model_of(row) for row in dict.fromkeys([*result.seeds["row"], *result.held_out["row"]])]
+    names = [model_of(row) for row in dict.fromkeys([*result.seeds["row"], *result.held_out["row"]])]
     of = roster.looks(names, facts)
     parts = _parts(result, of)
     if panel is None and ax is None:
@@ -84,7 +86,7 @@ def _parts(result: ValidityResult, of: dict[str, roster.Look]) -> dict[str, Any]
 
 def _held_out(ax: Axes, *, result: ValidityResult, of: dict[str, roster.Look]) -> None:
     table = result.held_out.drop_nulls()
-    is_open = pl.Series([bool(of[roster.model_of(row)].open_weights) for row in table["row"]], dtype=pl.Boolean)
+    is_open = pl.Series([bool(of[model_of(row)].open_weights) for row in table["row"]], dtype=pl.Boolean)
     for part, mark, label in (
         (table.filter(~is_open), panels.SERIES[0], "Others" if is_open.any() else "Rows"),
         (table.filter(is_open), panels.SERIES[1], "Open weights"),
@@ -173,6 +175,5 @@ def _get(result: ValidityResult, check: str, quantity: str) -> dict[str, Any] | 
 def _words(name: str, line: dict[str, Any] | None) -> list[str]:
     if line is None:
         return []
-    ends = "" if line["lo"] is None else f" ({line['lo']:.2f} to {line['hi']:.2f})"
     sign = " " if name.endswith("≥") else " = "
-    return [f"{name}{sign}{line['value']:.2f}{ends}".replace("-", "\N{MINUS SIGN}")]
+    return [f"{name}{sign}{Interval.of(line, 'value', 'lo', 'hi', digits=2).with_span()}"]

@@ -17,7 +17,9 @@ from cilab.core.frames import read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Seed, check_choice, whole
 from cilab.results.estimator import estimator
+from cilab.results.numbers import MINUS, Interval, number, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.judges.labels import read_labels, wide
 from cilab.stats.judges.leniency import Leniency, leniency, leniency_test
 from cilab.stats.methods.coefficients import (
@@ -78,29 +80,41 @@ class AgreementResult(Result):
         """As `Result.notes`; what is counted are labels."""
         return [note.replace("rollouts.", "labels.", 1) if i == 0 else note for i, note in enumerate(super().notes())]
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per group and comparison: raw agreement and kappa, each with its interval."""
-
-        def text(row: dict[str, Any], name: str) -> str:
-            if row[name] is None:
-                return "undefined"
-            ends = "" if row[f"{name}_lo"] is None else f" [{row[f'{name}_lo']:.2f}, {row[f'{name}_hi']:.2f}]"
-            return f"{row[name]:.2f}{ends}"
-
-        by = self.parameters.get("by")
-        return pl.DataFrame(
-            [
-                {
-                    "Group": row["group"].replace("_", " ") if by == "dimension" else row["group"],
-                    "Raters": row["comparison"],
-                    "Messages": f"{row['n']:,}",
-                    "Raw agreement": text(row, "raw"),
-                    "Kappa or alpha": text(row, "kappa"),
-                    "Note": row["reason"] or "",
-                }
-                for row in self.table.iter_rows(named=True)
-            ]
+        return self.on_sheet(
+            self._line(row) | {"Note": row["reason"] or ""} for row in self.table.iter_rows(named=True)
         )
+
+    def paper_sheet(self, comparison: str = "referee × second") -> Sheet:
+        """One comparison, and where its raters differ: table 3 of the collaborative-intelligence paper.
+
+        Raises
+        ------
+        TableError
+            There is no such comparison.
+        """
+        there = self.table["comparison"].unique(maintain_order=True).to_list()
+        if comparison not in there:
+            raise TableError(f"comparison is {comparison!r}, not one of {', '.join(there)}")
+        lines = []
+        for row in self.table.filter(pl.col("comparison") == comparison).iter_rows(named=True):
+            share = row["share_of_differences"]
+            more = {"Differ": number(row["n_differ"], 0)}
+            more["Of all differences (%)"] = number(None if share is None else 100 * share, 0)
+            lines.append(self._line(row) | more)
+        return self.on_sheet(pl.DataFrame(lines).drop("Raters"), f"Agreement of judges: {comparison}")
+
+    def _line(self, row: dict[str, Any]) -> dict[str, str]:
+        group = row["group"]
+        return {
+            "Group": group.replace("_", " ") if self.parameters.get("by") == "dimension" else group,
+            "Raters": row["comparison"],
+            "Messages": number(row["n"], 0),
+            "Raw agreement": Interval.of(row, "raw", digits=2).ends("undefined"),
+            # With a hyphen for a minus: as this table has always been printed.
+            "Kappa or alpha": Interval.of(row, "kappa", digits=2).ends("undefined").replace(MINUS, "-"),
+        }
 
 
 @estimator
@@ -179,7 +193,7 @@ def agreement(
         provenance=provenance,
         parameters={"raters": list(chosen)},
         caption="Share of messages with the same label, and Cohen's kappa (two raters) or Krippendorff's alpha (more), "
-        f"with {100 * ci_level:g}% percentile intervals over {resamples:,} resamples of {resample}s. "
+        f"with {percent(ci_level)} percentile intervals over {resamples:,} resamples of {resample}s. "
         "Labels of the same text are one category, whatever the task.",
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,8 +20,10 @@ from cilab.core.frames import as_lazy, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator
+from cilab.results.numbers import NONE, Interval, number, p_value, percent
 from cilab.results.result import Result
-from cilab.stats.maze.rows import copies, two, with_ends, with_partner_effort
+from cilab.results.sheet import Sheet
+from cilab.stats.maze.rows import copies, with_partner_effort
 from cilab.stats.methods.coefficients import fleiss_kappa, majority_label
 from cilab.stats.methods.hypothesis_tests import (
     HypothesisTest,
@@ -81,26 +83,62 @@ class GradingResult(Result):
     figure: ClassVar[str | None] = "grading"
     title: ClassVar[str] = "Grader agreement"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """The overall numbers, the majority against the reference, the two conditional tests and each model."""
         lines = [
-            _line(r["measure"], r["method"], with_ends(r["value"], r["lo"], r["hi"]), None, r["n"], r["reason"])
+            _line(r["measure"], r["method"], _ends(r, "value"), None, r["n"], r["reason"])
             for r in self.table.iter_rows(named=True)
         ]
         for r in self.majority.iter_rows(named=True):
-            value = with_ends(r["mean_difference"], r["lo"], r["hi"])
-            lines.append(_line(f"majority − reference, {r['measure']}", r["method"], value, r, r["n"], r["reason"]))
+            what, value = f"majority − reference, {r['measure']}", _ends(r, "mean_difference")
+            lines.append(_line(what, r["method"], value, r, r["n"], r["reason"]))
         for r in self.conditional.iter_rows(named=True):
-            value = two(r["disagreement_rate"]) or "–"
-            lines.append(_line(f"disagreement on a {r['group']}", "rate", value, None, r["n"], None))
+            lines.append(_line(f"disagreement on a {r['group']}", "rate", _two(r["disagreement_rate"]), None, r["n"]))
         for r in self.conditional_tests.iter_rows(named=True):
-            effect = two(r["effect"]) or "–"
             name = f"{r['method']} ({r['effect_name']})"
-            lines.append(_line(f"success − failure, {r['measure']}", name, effect, r, r["n"], r["reason"]))
+            lines.append(_line(f"success − failure, {r['measure']}", name, _two(r["effect"]), r, r["n"], r["reason"]))
         for r in self.by_agent.iter_rows(named=True):
-            value = f"{two(r['icc']) or '–'} / {two(r['kappa']) or '–'}"
+            value = f"{_two(r['icc'])} / {_two(r['kappa'])}"
             lines.append(_line(r["model"], "ICC / kappa", value, None, r["n"], r["reason"]))
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
+
+    def paper_sheet(self) -> Sheet:
+        """The three parts of tables 6 to 9 of the collaboration-gap paper.
+
+        Which of the four it is depends on the gradings and the setting that `cilab.grader_agreement` was given.
+        """
+        setting = self.parameters["setting"]
+        where = "" if setting is None else f" ({str(setting).replace('_', ' ')})"
+        parts = {
+            "All raters": self._overall(),
+            "(a) Majority vote against the reference": self._majority(),
+            "(b) By the reference's outcome": self._conditional(),
+            "(c) By agent: ICC / kappa": (
+                _part(r["model"], f"{_two(r['icc'])} / {_two(r['kappa'])}", r["n"])
+                for r in self.by_agent.iter_rows(named=True)
+            ),
+        }
+        lines = [{"Part": part} | line for part, found in parts.items() for line in found]
+        return self.on_sheet(lines, f"Consistency of graders{where}", group="Part")
+
+    def _overall(self) -> Iterator[dict[str, str]]:
+        for r in self.table.iter_rows(named=True):
+            yield _part(f"{r['method'].partition(':')[0]}, {r['measure']}", _ends(r, "value"), r["n"])
+        for r in self.correlations.iter_rows(named=True):
+            yield _part(f"Pearson's r, {r['first']} and {r['second']}", _ends(r, "r"), r["n"])
+
+    def _majority(self) -> Iterator[dict[str, str]]:
+        for r in self.majority.iter_rows(named=True):
+            yield _part(f"Difference in mean, {r['measure']}", _ends(r, "mean_difference"), r["n"], r)
+            if r["cohen_d"] is not None:
+                yield _part(f"Cohen's d, {r['measure']}", _two(r["cohen_d"]), r["n"])
+
+    def _conditional(self) -> Iterator[dict[str, str]]:
+        for r in self.conditional.iter_rows(named=True):
+            yield _part(f"Binary disagreement, {r['group']}", _two(r["disagreement_rate"]), r["n"])
+            yield _part(f"Mean sd of weighted outcomes, {r['group']}", _two(r["mean_sd"]), r["n"])
+        for r in self.conditional_tests.iter_rows(named=True):
+            yield _part(f"{r['effect_name'].capitalize()}, {r['measure']}", _two(r["effect"]), r["n"], r)
 
     def notes(self) -> list[str]:
         """A warning where a grading repeats the reference, then what was used and left out."""
@@ -109,14 +147,28 @@ class GradingResult(Result):
 
 
 def _line(
-    what: str, method: str, value: str, p: Mapping[str, Any] | None, n: int, reason: str | None
+    what: str, method: str, value: str, p: Mapping[str, Any] | None, n: int, reason: str | None = None
 ) -> dict[str, str]:
-    shown = "" if p is None or p["p"] is None else f"{_small(p['p'])} ({_small(p['p_adjusted'])})"
-    return {"Quantity": what, "Method": method, "Value": value, "p (BH)": shown, "n": f"{n:,}", "Note": reason or ""}
+    return {"Quantity": what, "Method": method, "Value": value, "p (BH)": _both_p(p), "n": number(n, 0)} | {
+        "Note": reason or ""
+    }
 
 
-def _small(p: float) -> str:
-    return "<0.001" if p < 0.0005 else f"{p:.3f}"
+def _part(what: str, value: str, n: int, p: Mapping[str, Any] | None = None) -> dict[str, str]:
+    return {"Quantity": what, "Value": value, "p (BH)": _both_p(p), "n": number(n, 0)}
+
+
+def _both_p(row: Mapping[str, Any] | None) -> str:
+    """p, and in brackets the one adjusted for several tests."""
+    return "" if row is None or row["p"] is None else f"{p_value(row['p'])} ({p_value(row['p_adjusted'])})"
+
+
+def _ends(row: Mapping[str, Any], value: str) -> str:
+    return Interval.of(row, value, "lo", "hi", digits=2).ends()
+
+
+def _two(value: float | None) -> str:
+    return number(value, 2, NONE)
 
 
 @estimator
@@ -210,7 +262,7 @@ def grader_agreement(
         provenance=provenance,
         parameters={"graders": [list(g) for g in chosen], "reference": None if first is None else list(first)},
         caption=f"Reference and {len(chosen)} gradings of {setting or 'all'} rollouts. Weighted outcomes: {form}, with "
-        f"the {100 * ci_level:g}% interval of McGraw and Wong; binary success: Fleiss' kappa, percentile interval over "
+        f"the {percent(ci_level)} interval of McGraw and Wong; binary success: Fleiss' kappa, percentile interval over "
         f"rollouts. Differences are majority - reference. p in brackets: {adjusted.method}.",
     )
 

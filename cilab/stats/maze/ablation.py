@@ -15,10 +15,12 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
+from cilab.results.numbers import NONE, Interval, p_value, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.gap import SETTING_NAMES, SETTINGS, GapResult, gap
-from cilab.stats.maze.rows import PAPER_MAZES, MazeOutcome, with_ends, with_half
+from cilab.stats.maze.rows import PAPER_MAZES, MazeOutcome
 from cilab.stats.methods.hypothesis_tests import two_sample_t
 from cilab.stats.methods.means import difference, mean_interval, z_of
 
@@ -48,7 +50,7 @@ class AblationResult(Result):
     figure: ClassVar[str | None] = "ablation"
     title: ClassVar[str] = "Maze ablation"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per agent and setting, one column per level; * where the drop from the base is reported."""
         levels = sorted(self.table["level"].unique())
         lines = []
@@ -56,12 +58,13 @@ class AblationResult(Result):
             "agent", "setting", as_dict=True, maintain_order=True
         ).items():
             cells = {
-                r["level"]: with_half(r) + (" *" if r["drop_reported"] else "") for r in part.iter_rows(named=True)
+                r["level"]: Interval.of(r, "mean", "lo", "hi", digits=2).half() + (" *" if r["drop_reported"] else "")
+                for r in part.iter_rows(named=True)
             }
             lines.append(
-                {"Agent": agent, "Setting": SETTING_NAMES[setting]} | {f"{v:g}": cells.get(v, "–") for v in levels}
+                {"Agent": agent, "Setting": SETTING_NAMES[setting]} | {f"{v:g}": cells.get(v, NONE) for v in levels}
             )
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines, spanner=(FACTORS[self.factor].capitalize(), [f"{v:g}" for v in levels]))
 
 
 @estimator
@@ -126,7 +129,7 @@ def ablation(
         n_left_out=left_out,
         provenance=found.provenance,
         parameters={"base": base, **found.kept},
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) by "
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors) by "
         f"{FACTORS[factor]}. * the interval lies below that at {base:g}.",
     )
 
@@ -190,19 +193,29 @@ class DistilledResult(Result):
     figure: ClassVar[str | None] = "distilled"
     title: ClassVar[str] = "Distilled against base models"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """The groups, then the pairs."""
         lines = [
-            {"Models": r["group"], "n": str(r["n_models"]), "Gap": with_ends(r["gap"], r["lo"], r["hi"])}
-            | {"p": "" if r["p"] is None else f"{r['p']:.3f}", "Note": r["reason"] or ""}
+            {
+                "Models": r["group"],
+                "n": str(r["n_models"]),
+                "Gap": Interval.of(r, "gap", "lo", "hi", digits=2).ends(),
+                "p": p_value(r["p"]),
+                "Note": r["reason"] or "",
+            }
             for r in self.groups.iter_rows(named=True)
         ]
         lines += [
-            {"Models": f"{r['distilled']} − {r['base']}", "n": "2", "Gap": with_ends(r["diff"], r["lo"], r["hi"])}
-            | {"p": "", "Note": ""}
+            {
+                "Models": f"{r['distilled']} − {r['base']}",
+                "n": "2",
+                "Gap": Interval.of(r, "diff", "lo", "hi", digits=2).ends(),
+                "p": "",
+                "Note": "",
+            }
             for r in self.pairs.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
 
 @estimator
@@ -257,7 +270,7 @@ def distilled(
         n_left_out=gaps.n_left_out,
         provenance=gaps.provenance,
         parameters={n: gaps.parameters[n] for n in ("maze_size", "wall_density")},
-        caption=f"Collaboration gap (distributed map alone - pair of copies) with {100 * ci_level:g}% intervals: means "
+        caption=f"Collaboration gap (distributed map alone - pair of copies) with {percent(ci_level)} intervals: means "
         "over models, Welch's t for their difference; single pairs from the rollouts' standard errors.",
     )
 

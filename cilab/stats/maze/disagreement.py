@@ -19,7 +19,9 @@ from cilab.core.frames import Provenance, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Column, Columns, Level, Resamples, Seed, column
 from cilab.results.estimator import estimator
-from cilab.results.result import Result, number
+from cilab.results.numbers import Interval, number, p_value, percent
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.maze.grounding import (
     DISAGREEMENTS,
     INTERACTIONS,
@@ -84,9 +86,9 @@ class OddsRatioResult(Result):
     figure = "odds_ratios"
     title = "Odds ratios"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per coefficient: odds ratio with mark, interval, p."""
-        return pl.DataFrame([_line(row, self.p_floor) for row in self.table.iter_rows(named=True)])
+        return self.on_sheet(_line(row, self.p_floor) for row in self.table.iter_rows(named=True))
 
     def notes(self) -> list[str]:
         """As of any result, with reference levels, clusters, the floor of p, and lost replicates."""
@@ -305,12 +307,12 @@ def _line(row: Mapping[str, Any], p_floor: float) -> dict[str, str]:
         "Predictor": _label(row),
         "Odds ratio": f"{number(row['odds_ratio'], 2)}{row['mark']}",
         "Interval": _ends(row) or "none",
-        "p": "" if row["p"] is None else f"≤ {p_floor:g}" if row["p"] <= p_floor * 1.001 else f"{row['p']:.3f}",
+        "p": p_value(row["p"], floor=p_floor),
     }
 
 
 def _ends(row: Mapping[str, Any]) -> str:
-    return "" if row["lo"] is None else f"[{number(row['lo'], 2)}, {number(row['hi'], 2)}]"
+    return Interval.of(row, "odds_ratio", "lo", "hi", digits=2).brackets()
 
 
 def _reasons(table: pl.DataFrame) -> list[str]:
@@ -334,7 +336,7 @@ def in_words(column: str) -> str:
 
 def _caption(ci_level: float) -> str:
     return (
-        f"Odds ratios of a fractional logit; percentile intervals at {100 * ci_level:g}% and p-values from the same "
+        f"Odds ratios of a fractional logit; percentile intervals at {percent(ci_level)} and p-values from the same "
         "draws of whole clusters. ** p < 0.01, * p < 0.05, † p < 0.10."
     )
 
@@ -372,7 +374,7 @@ class DisagreementResult(Result):
     figure = "disagreement"
     title = "Predictors of disagreement: odds ratios"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """As table 3: one line per predictor, one column per outcome, and the number of rollouts.
 
         Without any model the rates by interaction type.
@@ -381,7 +383,9 @@ class DisagreementResult(Result):
             rate = pl.col("rate").map_elements(lambda v: number(v, 2), return_dtype=pl.String)
             shown = self.by_interaction.with_columns(rate, pl.col("interaction").str.replace_all("_", " "))
             wide = shown.pivot("outcome", index=["interaction", "n"], values="rate")
-            return wide.rename({c: "Rollouts" if c == "n" else in_words(c).capitalize() for c in wide.columns})
+            return self.on_sheet(
+                wide.rename({c: "Rollouts" if c == "n" else in_words(c).capitalize() for c in wide.columns})
+            )
         lines: dict[str, dict[str, str]] = {}
         for row in self.table.iter_rows(named=True):
             label = _label(row)
@@ -389,7 +393,11 @@ class DisagreementResult(Result):
             lines.setdefault(label, {"Predictor": label})[in_words(row["outcome"]).capitalize()] = cell
         named = {in_words(name).capitalize(): found for name, found in self.models.items()}
         lines["n"] = {"Predictor": "Rollouts"} | {name: f"{found.n_used:,}" for name, found in named.items()}
-        return pl.DataFrame([{c: line.get(c, "") for c in ("Predictor", *named)} for line in lines.values()])
+        return self.on_sheet(
+            [{c: line.get(c, "") for c in ("Predictor", *named)} for line in lines.values()],
+            spanner=("Disagreement", list(named)),
+            headings={"Total": "Any"},
+        )
 
     def notes(self) -> list[str]:
         """As of any result, with the notes of the models, once each, and the outcomes that have none."""

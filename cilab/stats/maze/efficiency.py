@@ -16,9 +16,10 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
+from cilab.results.numbers import Interval, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import with_ends
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.hypothesis_tests import paired_t
 from cilab.stats.methods.means import difference, mean_interval, z_of
@@ -87,7 +88,7 @@ class EfficiencyResult(Result):
     figure: ClassVar[str | None] = "efficiency"
     title: ClassVar[str] = "Communication efficiency"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per agent: tokens a message alone with copies and with others, messages by band with copies."""
         tokens = {(r["agent"], r["setting"]): r for r in self.table.iter_rows(named=True)}
         bands = {(r["agent"], r["setting"], r["band"]): r for r in self.messages.iter_rows(named=True)}
@@ -95,22 +96,20 @@ class EfficiencyResult(Result):
         for agent in sorted({a for a, _ in tokens} | {a for a, _, _ in bands}):
             line = {"Agent": agent}
             for setting in ("homogeneous", "heterogeneous"):
-                line[f"Tokens/message, {setting}"] = _one(tokens.get((agent, setting)))
+                line[f"Tokens/message, {setting}"] = _mean(tokens.get((agent, setting)))
             for band, _, _ in BANDS:
-                line[f"Messages, {band}"] = _one(bands.get((agent, "homogeneous", band)))
+                line[f"Messages, {band}"] = _mean(bands.get((agent, "homogeneous", band)))
             lines.append(line)
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
     def notes(self) -> list[str]:
         """What the numbers say, then what was used and left out."""
         return [*self.statements, *super().notes()]
 
 
-def _one(row: dict[str, Any] | None) -> str:
+def _mean(row: dict[str, Any] | None) -> str:
     """One decimal: tokens and messages are large."""
-    if row is None or row["mean"] is None:
-        return "–"
-    return f"{row['mean']:.1f}" if row["hi"] is None else f"{row['mean']:.1f} ± {row['hi'] - row['mean']:.1f}"
+    return Interval.of(row, "mean", "lo", "hi").half()
 
 
 @estimator
@@ -178,7 +177,7 @@ def efficiency(
         n_left_out=found.left_out,
         provenance=found.provenance,
         parameters=found.kept,
-        caption=f"Mean ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors) over rollouts, of the agent's "
+        caption=f"Mean ± half the {percent(ci_level)} interval ({z:.2f} standard errors) over rollouts, of the agent's "
         f"median tokens a message and of the messages a rollout by outcome band, in {found.maze_words()}.",
     )
 
@@ -337,7 +336,7 @@ def _statements(table: pl.DataFrame, messages: pl.DataFrame, overall: pl.DataFra
     gap = overall.row(by_predicate=pl.col("partners") == "less - more efficient", named=True)
     if gap["change"] is not None:
         p = "" if gap["p"] is None else f" (paired t over {gap['n_agents']} agents, p = {gap['p']:.2g})"
-        ends = with_ends(gap["change"], gap["lo"], gap["hi"])
+        ends = Interval.of(gap, "change", "lo", "hi", digits=2).ends()
         out.append(
             f"Agents use {ends} more tokens a message with a less efficient partner than with a more efficient one{p}."
         )

@@ -18,7 +18,9 @@ from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
 from cilab.results.names import row_names
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.maze.rows import (
     NO_OUTCOME,
     OUTCOMES,
@@ -28,7 +30,7 @@ from cilab.stats.maze.rows import (
     copies,
     count_reasons,
     mark_doubles,
-    two,
+    maze_text,
     typed,
 )
 from cilab.stats.methods.means import mean_interval, z_of
@@ -99,7 +101,7 @@ class GapResult(Result):
         found = self.table.filter((pl.col("row") == row) & (pl.col("setting") == setting))
         return found.row(0, named=True) if found.height else None
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per model: mean ± half-width (n), and the two differences; * where reported."""
         lines = []
         for gap_row in self.gaps.iter_rows(named=True):
@@ -109,8 +111,7 @@ class GapResult(Result):
             line |= {"Degradation": _drop_text(gap_row, "degradation"), "Collaboration gap": _drop_text(gap_row, "gap")}
             line["Left out"] = str(sum(c["n_left_out"] for c in cells.values() if c) or "")
             lines.append(line)
-        shown = pl.DataFrame(lines)
-        return shown if (shown["Left out"] != "").any() else shown.drop("Left out")
+        return self.on_sheet(without_blanks(pl.DataFrame(lines), ["Left out"]))
 
 
 @estimator
@@ -320,15 +321,11 @@ def _rank(settings: dict[str, dict[str, Any]]) -> tuple[float, ...]:
 
 
 def _maze_text(mazes: tuple[int | None, float | None]) -> str:
-    size, density = mazes
-    if size is None and density is None:
-        return "mazes of unknown size"
-    grid = f"{size}×{size} mazes" if size is not None else "mazes"
-    return grid if density is None else f"{grid} with wall density {density:.2f}"
+    return "mazes of unknown size" if mazes == (None, None) else maze_text(*mazes)
 
 
 def _caption(outcome: str, mazes: tuple[int | None, float | None], ci_level: float) -> str:
-    z, level = z_of(ci_level), f"{100 * ci_level:g}%"
+    z, level = z_of(ci_level), percent(ci_level)
     where = "" if mazes == (None, None) else f" {_maze_text(mazes)}."
     return (
         f"{OUTCOMES[outcome]} ± half the {level} interval ({z:.2f} standard errors), rollouts in brackets.{where} "
@@ -348,23 +345,15 @@ def _chance(data: Any, used: pl.DataFrame, outcome: str) -> tuple[float | None, 
 
 
 def _chance_words(floor: float | None, n: int) -> str:
-    return "" if floor is None else f" Chance floor (moves in random order): {two(floor)} over {n:,} rollouts."
+    return "" if floor is None else f" Chance floor (moves in random order): {number(floor, 2)} over {n:,} rollouts."
 
 
 def _mean_text(cell: dict[str, Any] | None) -> str:
-    if cell is None:
-        return ""
-    if cell["mean"] is None:
-        return f"– ({cell['n']})"
-    half = "" if cell["se"] is None else f" ± {cell['hi'] - cell['mean']:.2f}"
-    return f"{two(cell['mean'])}{half} ({cell['n']})"
+    return "" if cell is None else f"{Interval.of(cell, 'mean', 'lo', 'hi', digits=2).half()} ({cell['n']})"
 
 
 def _drop_text(row: dict[str, Any], name: str) -> str:
-    if row[name] is None:
-        return ""
-    half = "" if row[f"{name}_se"] is None else f" ± {row[f'{name}_hi'] - row[name]:.2f}"
-    return f"{two(row[name])}{half}{' *' if row[f'{name}_reported'] else ''}"
+    return Interval.of(row, name, digits=2).half("") + (" *" if row[f"{name}_reported"] else "")
 
 
 def _listed(left_out: dict[str, int]) -> str:

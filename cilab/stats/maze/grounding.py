@@ -17,7 +17,9 @@ from cilab.core import registry
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, as_lazy, read_rows
 from cilab.results.estimator import estimator
+from cilab.results.numbers import Interval, number
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.maze.rows import copies, refuse_doubles, with_partner_effort
 from cilab.stats.methods.coefficients import cohen_kappa
 from cilab.stats.methods.distributions import average_ranks, correlation, correlation_p
@@ -104,21 +106,21 @@ class GroundingResult(Result):
     figure = "grounding"
     title = "Grounding and strategy"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per strategy, correlation and agreement."""
         lines = []
         for row in self.by_strategy.iter_rows(named=True):
-            half = "" if row["se"] is None else f" ± {row['hi'] - row['mean']:.3f}"
-            lines.append((f"Mean outcome, {row['strategy']} strategy", "", f"{row['mean']:.3f}{half}", row["n"]))
+            value = Interval.of(row, "mean", "lo", "hi", digits=3).half()
+            lines.append((f"Mean outcome, {row['strategy']} strategy", "", value, row["n"]))
         for row in self.correlations.iter_rows(named=True):
-            value = "undefined" if row["r"] is None else f"{row['r']:.2f} (p {row['p']:.2g})"
+            value = "undefined" if row["r"] is None else f"{number(row['r'], 2)} (p {row['p']:.2g})"
             lines.append((f"Score and outcome, {row['method']}", "over ordered pairs", value, row["n"]))
         for row in self.agreement.iter_rows(named=True):
-            value = "undefined" if row["value"] is None else f"{row['value']:.2f}"
             who = f"{row['annotator']}, {row['other']}"
+            value = number(row["value"], 2, "undefined")
             lines.append((f"{row['statistic'].capitalize()}, {row['feature']}", who, value, row["n"]))
         columns = ("Quantity", "Between", "Value", "n")
-        return pl.DataFrame([dict(zip(columns, map(str, line), strict=True)) for line in lines])
+        return self.on_sheet([dict(zip(columns, map(str, line), strict=True)) for line in lines])
 
 
 @estimator

@@ -20,7 +20,9 @@ from cilab.core.frames import Provenance, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Column, Columns, Level, Resamples, Seed, column
 from cilab.results.estimator import estimator
-from cilab.results.result import Result, number
+from cilab.results.numbers import Interval, number, p_value, percent
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.maze.grounding import CONTROLS, REFERENCE, grounding
 from cilab.stats.methods import cluster as cl
 
@@ -57,6 +59,15 @@ _MEANING = {
     "indirect_at_1": "indirect at X = 1",
 }
 _MODEL_WORDS = {"mediator": "both", "total": "both", "additive": "1 additive", "synergy": "2 synergy"}
+#: Line of the paper's table, effect in model 1, effect in model 2 (None: the model has none).
+_PATHS = (
+    ("Path a: grounding → strategy", "a", "a"),
+    ("Path b: strategy → outcome", "b", "synergy_b1"),
+    ("Synergy X × M", None, "synergy_b2"),
+    ("Direct effect c′", "direct", "synergy_direct"),
+    ("Total effect c", "total", "total"),
+    ("Indirect effect a × b", "indirect", "indirect_at_0"),
+)
 
 
 class Sensitivity(NamedTuple):
@@ -200,7 +211,7 @@ class MediationResult(Result):
         alike = (significant == (pl.col("other_p") < alpha)) & (same_sign | ~significant)
         return both.with_columns(alike.alias("replicates"))
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """Effect in words, estimate with marks, interval, p (≤ at its floor), standard error."""
         lines = []
         for row in self.table.iter_rows(named=True):
@@ -211,13 +222,27 @@ class MediationResult(Result):
             lines.append(
                 head
                 | {
-                    "Estimate": f"{number(row['estimate'], 4)}{cl.mark(row['p'])}",
-                    "Interval": f"[{number(row['lo'], 4)}, {number(row['hi'], 4)}]",
-                    "p": f"≤ {self.p_floor:g}" if row["p"] <= self.p_floor * 1.001 else f"{row['p']:.3f}",
+                    "Estimate": _with_mark(row),
+                    "Interval": _ends(row),
+                    "p": p_value(row["p"], floor=self.p_floor),
                     "se": number(row["se"], 4),
                 }
             )
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
+
+    def paper_sheet(self) -> Sheet:
+        """The paths, a column for each of the two models: table 2 of the collaboration-gap paper."""
+        found = {r["effect"]: r for r in self.table.iter_rows(named=True) if r["estimate"] is not None}
+        columns = ("Model 1 (additive)", "Model 2 (synergy)")
+        lines = [
+            {"Effect": words} | {c: _with_mark(found.get(effect)) for c, effect in zip(columns, effects, strict=True)}
+            for words, *effects in _PATHS
+        ]
+        last = f"{percent(self.parameters['ci_level'])} interval of the indirect effect"
+        ends = (_ends(found.get(effect)) for effect in ("indirect", "indirect_at_0"))
+        lines.append({"Effect": last} | dict(zip(columns, ends, strict=True)))
+        caption = f"{self.caption} Model 2: indirect effect at X = 0."
+        return self.on_sheet(lines, "Mediation", caption=caption)
 
     def notes(self) -> list[str]:
         """As of any result, with clusters, the floor of p, sensitivity, and what became of the controls."""
@@ -705,7 +730,7 @@ def _plain(column: str) -> str:
 def _caption(roles: Mapping[str, str], ci_level: float) -> str:
     return (
         f"X {_plain(roles['x'])}, M {_plain(roles['m'])}, Y {_plain(roles['y'])}; least squares; percentile intervals "
-        f"at {100 * ci_level:g}% and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, "
+        f"at {percent(ci_level)} and p-values from the same draws of whole clusters. ** p < 0.01, * p < 0.05, "
         "† p < 0.10. Associations, not causes."
     )
 
@@ -721,6 +746,14 @@ def _sensitivity_words(table: pl.DataFrame, effects: Sequence[tuple[float, float
         limit = row["rho_significant"]
         holds = limit is not None and limit * row["rho_at_zero"] > 0 and not lo <= 0 <= hi
         until = f"significant up to {number(limit, 2)}" if holds else "not significant"
-        ends = f"[{number(row['lo'], 2)}, {number(row['hi'], 2)}]"
-        parts.append(f"{where} {number(row['rho_at_zero'], 2)} {ends}, {until}")
+        ends = Interval.of(row, "rho_at_zero", "lo", "hi", digits=2).ends()
+        parts.append(f"{where} {ends}, {until}")
     return "Residual correlation at which the indirect effect is 0: " + "; ".join(parts) + "."
+
+
+def _with_mark(row: Mapping[str, Any] | None) -> str:
+    return "" if row is None else f"{number(row['estimate'], 4)}{cl.mark(row['p'])}"
+
+
+def _ends(row: Mapping[str, Any] | None) -> str:
+    return Interval.of(row, "estimate", "lo", "hi", digits=4).brackets()

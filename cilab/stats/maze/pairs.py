@@ -18,9 +18,11 @@ from cilab.core.frames import Provenance, as_frame, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import MazeOutcome, paired_by_maze, with_ends, with_half
+from cilab.stats.maze.rows import MazeOutcome, paired_by_maze
 from cilab.stats.methods.hypothesis_tests import adjust, paired_t, sign_test, two_sample_t
 from cilab.stats.methods.means import difference, mean_interval, z_of
 
@@ -134,31 +136,48 @@ class PairsResult(Result):
         columns = {b: [cells.get((a, b)) for a in self.agents] for b in self.agents}
         return pl.DataFrame({"starter": self.agents, **columns})
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """The matrix as the paper prints it: mean ± half the interval, starters in rows.
 
         Of more than ten agents, which no line holds: one line per played pair, best first.
         """
-        if len(self.agents) > _MATRIX:
-            return self._long()
-        cells = {(r["starter"], r["follower"]): with_half(r) for r in self.table.iter_rows(named=True)}
-        columns = {b: [cells.get((a, b), "–") for a in self.agents] for b in self.agents}
-        return pl.DataFrame({"Starter \\ follower": self.agents, **columns})
+        return self._long() if len(self.agents) > _MATRIX else self._matrix(self.title)
 
-    def _long(self) -> pl.DataFrame:
-        best = self.table.sort("mean", "starter", "follower", descending=[True, False, False], nulls_last=True)
+    def paper_sheet(self) -> Sheet:
+        """The matrix of any size: table 4 (weighted outcome) or 5 (success) of the collaboration-gap paper."""
+        return self._matrix(f"{self.title}: {str(self.parameters.get('outcome', 'mean')).replace('_', ' ')}")
+
+    def _matrix(self, title: str) -> Sheet:
+        shown = {(r["starter"], r["follower"]): r for r in self.table.iter_rows(named=True)}
+        cells = {b: [_mean(shown.get((a, b))) for a in self.agents] for b in self.agents}
+        means = self.matrix().drop("starter")
+        bold = {name: set(best(means[name].to_list())) for name in self.agents}
+        for i, row in enumerate(means.rows()):
+            for j in best(row):
+                bold[self.agents[j]].add(i)
+        corner = "Starter \\ follower"
+        return self.on_sheet(
+            pl.DataFrame({corner: self.agents, **cells}),
+            title,
+            bold={name: sorted(rows) for name, rows in bold.items()},
+            bold_words="best of each row and of each column",
+            spanner=("Follower", self.agents),
+            headings={corner: "Starter"},
+        )
+
+    def _long(self) -> Sheet:
+        best_first = self.table.sort("mean", "starter", "follower", descending=[True, False, False], nulls_last=True)
         lines = [
             {
                 "Starter": r["starter"],
                 "Follower": r["follower"],
-                "Outcome": with_half(r),
-                "n": "" if r["n"] is None else f"{r['n']:,}",
+                "Outcome": _mean(r),
+                "n": number(r["n"], 0),
                 "Left out": str(r["n_left_out"] or ""),
             }
-            for r in best.iter_rows(named=True)
+            for r in best_first.iter_rows(named=True)
         ]
-        shown = pl.DataFrame(lines)
-        return shown.drop([c for c in ("n", "Left out") if (shown[c] == "").all()])
+        return self.on_sheet(without_blanks(pl.DataFrame(lines), ("n", "Left out")))
 
     def notes(self) -> list[str]:
         """What the tables say, then what was used and left out."""
@@ -251,7 +270,7 @@ def pairs(
         n_left_out=found.left_out,
         provenance=found.provenance,
         parameters=found.kept,
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), "
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors), "
         f"in {found.maze_words()}. {_layout(cells)}",
     )
 
@@ -307,7 +326,7 @@ def pairs_from_means(
         n_used=len(cells),
         n_left_out=left_out,
         provenance=_provenance(rows, study),
-        caption=f"Printed means ± half the {100 * ci_level:g}% interval. {_layout(cells)}",
+        caption=f"Printed means ± half the {percent(ci_level)} interval. {_layout(cells)}",
         conflicts=_conflicts(clashes),
         unit="printed cells",
     )
@@ -547,7 +566,7 @@ def _statements(
     yield from _ordering_statements(ordering, ci_level)
     difference_row = by_family.row(by_predicate=pl.col("group") == "difference", named=True)
     if difference_row["over_midpoint"] is not None:
-        ends = with_ends(*(difference_row[c] for c in ("over_midpoint", "lo", "hi")))
+        ends = Interval.of(difference_row, "over_midpoint", "lo", "hi", digits=2).ends()
         p = "" if difference_row["p"] is None else f" (Welch's t over pairs, p = {difference_row['p']:.3f})"
         yield f"Pairs of one family lie {ends} over pairs of two, each against the middle of its agents' levels{p}."
     for (a, b), part in sorted(conflicts.partition_by("starter", "follower", as_dict=True).items()):
@@ -583,8 +602,8 @@ def _ordering_statements(ordering: pl.DataFrame, ci_level: float) -> Iterable[st
         p = "" if test.p is None else f" (t over pairs, p = {test.p:.2g})"
         yield (
             f"Starting with the stronger agent instead of the weaker changes the mean by "
-            f"{with_ends(test.estimate, test.lo, test.hi)} over {len(diffs)} pairs{p}; in {clear} of them the interval "
-            "excludes 0."
+            f"{Interval(test.estimate, test.lo, test.hi, 2).ends()} over {len(diffs)} pairs{p}; in {clear} of them the "
+            "interval excludes 0."
         )
     found = ordering.filter(pl.col("paired_p_adjusted") < 0.05)
     if ordering["paired_p"].null_count() < ordering.height:
@@ -592,3 +611,7 @@ def _ordering_statements(ordering: pl.DataFrame, ci_level: float) -> Iterable[st
         yield f"Paired by maze, {few} pairs differ by who starts (Benjamini-Hochberg, 0.05)."
     if single := int(ordering["reason"].fill_null("").str.contains("one order only").sum()):
         yield f"{single} pairs were seen in one order only and have no ordering effect."
+
+
+def _mean(row: Mapping[str, Any] | None) -> str:
+    return Interval.of(row, "mean", "lo", "hi", digits=2).half()

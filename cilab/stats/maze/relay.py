@@ -16,9 +16,11 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
+from cilab.results.numbers import Interval, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import MazeOutcome, paired_by_maze, with_ends, with_half
+from cilab.stats.maze.rows import MazeOutcome, paired_by_maze
 from cilab.stats.methods.means import mean_interval, z_of
 from cilab.stats.methods.ratings import MOST_UNDEFINED
 
@@ -80,21 +82,20 @@ class RelayResult(Result):
     figure: ClassVar[str | None] = "relay"
     title: ClassVar[str] = "Relay inference"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per relay point, the homogeneous pairs above them."""
         lines = [
-            {"Strong": r["strong"], "Weak": r["weak"], "Relay": r["reference"], "K": "", "Mean": with_half(r)}
+            {"Strong": r["strong"], "Weak": r["weak"], "Relay": r["reference"], "K": "", "Mean": _mean(r)}
             | {"n": str(r["n"]), "Over two weak": "", "Gap closed": ""}
             for r in self.references.iter_rows(named=True)
         ]
         for r in self.table.iter_rows(named=True):
-            over = with_ends(r["over_weak"], r["over_weak_lo"], r["over_weak_hi"])
-            closed = with_ends(r["closed"], r["closed_lo"], r["closed_hi"])
+            over, closed = (Interval.of(r, name, digits=2).ends() for name in ("over_weak", "closed"))
             lines.append(
                 {"Strong": r["strong"], "Weak": r["weak"], "Relay": KINDS[r["kind"]], "K": str(r["k"])}
-                | {"Mean": with_half(r), "n": str(r["n"]), "Over two weak": over, "Gap closed": closed}
+                | {"Mean": _mean(r), "n": str(r["n"]), "Over two weak": over, "Gap closed": closed}
             )
-        return pl.DataFrame(lines).sort("Strong", "Weak", maintain_order=True)
+        return self.on_sheet(pl.DataFrame(lines).sort("Strong", "Weak", maintain_order=True))
 
     def notes(self) -> list[str]:
         """What the numbers say, then what was used and left out."""
@@ -171,7 +172,7 @@ def relay(
         n_left_out=left_out,
         provenance=found.provenance,
         parameters=found.kept,
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {100 * ci_level:g}% interval ({z:.2f} standard errors), in "
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors), in "
         f"{found.maze_words()}. K: turns before the swap. Differences and shares are paired by maze.",
     )
 
@@ -329,6 +330,10 @@ def _statements(table: pl.DataFrame, contrasts: pl.DataFrame) -> list[str]:
             out.append(f"{team}: priming is better than recovery at {clear} of {both.height} K (interval over 0).")
         falls = mine.filter((pl.col("what") == "slope of recovery") & pl.col("diff").is_not_null())
         for row in falls.iter_rows(named=True):
-            change = with_ends(row["diff"], row["lo"], row["hi"])
+            change = Interval.of(row, "diff", "lo", "hi", digits=2).ends()
             out.append(f"{team}: a later recovery changes the outcome by {change} per turn.")
     return out
+
+
+def _mean(row: Mapping[str, Any]) -> str:
+    return Interval.of(row, "mean", "lo", "hi", digits=2).half()

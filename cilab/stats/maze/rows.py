@@ -16,7 +16,6 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows
 from cilab.core.vocabulary import check_statuses
-from cilab.results.result import number
 from cilab.stats.methods.hypothesis_tests import paired_t
 
 MazeOutcome = Literal["weighted_outcome", "success"]
@@ -364,25 +363,6 @@ def maze_text(size: int | None, density: float | None) -> str:
     """Mazes in words."""
     grid = f"{size}×{size} mazes" if size is not None else "mazes"
     return grid if density is None else f"{grid} with wall density {density:.2f}"
-
-
-def two(value: float | None) -> str:
-    """Two decimals, with a real minus and without a negative zero; empty for None."""
-    return number(value, 2)
-
-
-def with_half(row: Mapping[str, Any] | None, mean: str = "mean", hi: str = "hi") -> str:
-    """`0.77 ± 0.04`, or the mean alone where there is no interval."""
-    if row is None or row[mean] is None:
-        return "–"
-    return two(row[mean]) if row[hi] is None else f"{two(row[mean])} ± {row[hi] - row[mean]:.2f}"
-
-
-def with_ends(value: float | None, lo: float | None, hi: float | None) -> str:
-    """`0.15 [0.08, 0.22]`."""
-    if value is None:
-        return "–"
-    return two(value) if lo is None or hi is None else f"{two(value)} [{two(lo)}, {two(hi)}]"
 
 
 def known(values: Collection[Any]) -> list[Any]:

@@ -17,7 +17,8 @@ from cilab.core.frames import as_frame
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, or_none, texts
 from cilab.results.estimator import estimator
-from cilab.results.result import number
+from cilab.results.numbers import NONE, Interval, decimals, number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import pearson
@@ -26,9 +27,12 @@ from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.loss import OVERALL
 from cilab.stats.teamwork.task_runs import TaskResult
 
-
-def _ends(lo: float | None, hi: float | None, digits: int = 1) -> str:
-    return "" if lo is None or hi is None else f"{number(lo, digits)} to {number(hi, digits)}"
+#: What the measures of the paper are called; others keep the name of their column.
+MEASURES = {
+    "intelligence_index": "Artificial Analysis Intelligence Index",
+    "hle_pct": "Humanity's Last Exam (%)",
+    "lmarena": "LMArena score",
+}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,20 +56,40 @@ class Capability(TaskResult):
     figure: ClassVar[str | None] = "capability"
     title: ClassVar[str] = "Capability and teamwork"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per measure and dimension."""
         lines = [
             {
                 "Measure": r["measure"],
                 "Dimension": r["dimension"].replace("_", " "),
-                "r": number(r["r"], 2, missing="–"),
-                "Tasks resampled": _ends(r["lo"], r["hi"], 2),
-                "Models (Fisher's z)": _ends(r["lo_models"], r["hi_models"], 2),
+                "r": number(r["r"], 2, NONE),
+                "Tasks resampled": Interval.of(r, "r", "lo", "hi", digits=2).span(),
+                "Models (Fisher's z)": Interval.of(r, "r", "lo_models", "hi_models", digits=2).span(),
                 "Models": str(r["n_rows"]),
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
+
+    def paper_sheet(self, words: Mapping[str, str] | None = None) -> Sheet:
+        """Scores and measures of every model: table 7 of the collaborative-intelligence paper.
+
+        Parameters
+        ----------
+        words : measure -> heading of its column; measures of the paper have headings of their own.
+        """
+        measures = self.fits["measure"].to_list()
+        named = {m: m.replace("_", " ") for m in measures} | MEASURES | dict(words or {})
+        rows = self.residuals.sort("score_pct", descending=True, maintain_order=True)
+        digits = {m: decimals(rows.filter(pl.col("measure") == m)["value"]) for m in measures}
+        lines: dict[str, dict[str, str]] = {}
+        for r in rows.iter_rows(named=True):
+            first = {"Model": r["model"], "Score (%)": number(r["score_pct"])} | {named[m]: "" for m in measures}
+            lines.setdefault(r["model"], first)[named[r["measure"]]] = number(r["value"], digits[r["measure"]])
+        overall = dict(self.table.filter(pl.col("dimension") == OVERALL).select("measure", "r").rows())
+        r = "; ".join(f"{named[m]} {number(overall[m], 2, NONE)}" for m in measures)
+        caption = f"Pearson's r with the score: {r}."
+        return self.on_sheet(list(lines.values()), "Scores and capability", caption=caption)
 
     def notes(self) -> list[str]:
         """As in `Result`, with the models that have no value, and why an r is missing."""

@@ -18,7 +18,9 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice
 from cilab.results.estimator import estimator
+from cilab.results.numbers import Interval, number, p_value, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask
 from cilab.stats.methods.hypothesis_tests import adjust
@@ -57,22 +59,22 @@ class Differences(Result):
     figure: ClassVar[str | None] = "differences"
     title: ClassVar[str] = "Differences between neighbours in rank"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per pair: the difference with its interval (or the two bounds of it) and p that it is positive."""
         lines = [
             {
                 "Higher": r["higher"],
                 "Lower": r["lower"],
-                "Difference": _one(r["diff_points"]),
+                "Difference": number(r["diff_points"]),
                 "Interval": _span(r, ""),
-                "p higher": _share(r["p_higher"]),
+                "p higher": number(r["p_higher"], 3),
                 "If independent": _span(r, "_independent"),
                 "If comonotone": _span(r, "_comonotone"),
             }
             for r in self.table.iter_rows(named=True)
         ]
         shown = pl.DataFrame(lines)
-        return shown.drop([c for c in shown.columns[3:] if (shown[c] == "").all()])
+        return self.on_sheet(without_blanks(shown, shown.columns[3:]))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -148,9 +150,9 @@ def differences(
     remarks = (*g.notes, *([f"No overall score, so left out: {', '.join(lost)}."] if lost else []))
     if g.unknown_tasks:
         remarks += ("Tasks are not known, so rows are not paired: bounds instead of intervals, no rank stability.",)
-        how = f"bounds of the {100 * ci_level:g}% interval from {resamples:,} resamples."
+        how = f"bounds of the {percent(ci_level)} interval from {resamples:,} resamples."
     else:
-        how = f"{100 * ci_level:g}% intervals from {resamples:,} paired resamples."
+        how = f"{percent(ci_level)} intervals from {resamples:,} paired resamples."
     if n := sum(e["n_empty_resamples"] > MOST_UNDEFINED * resamples for e in extra):
         remarks += (_few(n, "pair"),)
     return Differences(
@@ -242,17 +244,8 @@ def _stability(drawn: Array, overall: Array, ranks: Sequence[int | None], ci_lev
     return {c: [v if ok else None for v, ok in zip(values, told, strict=True)] for c, values in found.items()}
 
 
-def _one(value: float | None) -> str:
-    return "" if value is None else f"{value + 0.0:.1f}".replace("-", "−")
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
 def _span(row: Mapping[str, Any], kind: str) -> str:
-    lo, hi = row[f"lo{kind}_points"], row[f"hi{kind}_points"]
-    return "" if lo is None else f"{_one(lo)} to {_one(hi)}"
+    return Interval.of(row, "diff_points", f"lo{kind}_points", f"hi{kind}_points").span()
 
 
 # -- two rows, two arms ---------------------------------------------------------------------------------
@@ -282,24 +275,24 @@ class Comparison(Result):
 
     title: ClassVar[str] = "Comparison"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per dimension: both scores, the difference with its interval, p, and the tasks that changed."""
         lines = [
             {
                 "Dimension": r["dimension"].replace("_", " "),
-                f"{self.a} (%)": _one(r["a_pct"]),
-                f"{self.b} (%)": _one(r["b_pct"]),
-                "Difference": _one(r["diff_points"]),
+                f"{self.a} (%)": number(r["a_pct"]),
+                f"{self.b} (%)": number(r["b_pct"]),
+                "Difference": number(r["diff_points"]),
                 "Interval": _span(r, ""),
-                "p": "" if r["p"] is None else f"{r['p']:.4f}",
-                "p (Holm)": "" if r["p_holm"] is None else f"{r['p_holm']:.4f}",
+                "p": p_value(r["p"], 4),
+                "p (Holm)": p_value(r["p_holm"], 4),
                 "Tasks": str(r["n_tasks"]),
                 "a higher": str(r["n_a_higher"]),
                 "b higher": str(r["n_b_higher"]),
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
     def notes(self) -> list[str]:
         """As in `Result`, and how p-values are to be read."""
@@ -395,7 +388,7 @@ def compare(
         caption=(
             f"{name_a} minus {name_b} in points, {_WHICH[tasks]} {g.gate_words}"
             f"{f', mean over {n} rows' if n > 1 else ''}; "
-            f"{100 * ci_level:g}% intervals from {resamples:,} paired resamples of tasks within dimension."
+            f"{percent(ci_level)} intervals from {resamples:,} paired resamples of tasks within dimension."
         ),
     )
 

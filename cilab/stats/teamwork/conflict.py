@@ -16,7 +16,9 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice, texts
 from cilab.results.estimator import estimator
-from cilab.results.result import number
+from cilab.results.names import names_of
+from cilab.results.numbers import NONE, number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.teamwork import task_runs
@@ -55,9 +57,9 @@ class Conflict(TaskResult):
     figure: ClassVar[str | None] = "conflict"
     title: ClassVar[str] = "How conflicts end"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per model, as the paper's table 8."""
-        names = {
+        columns = {
             "conflict_pct": "Conflict",
             "best_pct": "Best deal (%)",
             "held_firm_pct": "Held firm",
@@ -67,12 +69,29 @@ class Conflict(TaskResult):
             "joint_pct": "Joint points",
             "others_pct": "Other dimensions",
         }
-        shown = [
+        return self.on_sheet(self._shown(columns, self.table["model"].alias("Row")))
+
+    def paper_sheet(self) -> Sheet:
+        """How conflicts end, and joint points: table 8 of the collaborative-intelligence paper."""
+        columns = {
+            "conflict_pct": "Conflict",
+            "best_pct": "Best deal",
+            "held_firm_pct": "Held firm",
+            "gave_in_pct": "Gave in",
+            "no_deal_pct": "No deal",
+            "joint_pct": "Joint points",
+            "joint_gave_in_pct": "After giving in",
+        }
+        return self.on_sheet(self._shown(columns, pl.Series("Model", names_of(self.table))), "How conflicts end (%)")
+
+    def _shown(self, columns: Mapping[str, str], names: pl.Series) -> pl.DataFrame:
+        """One column per name that has a number."""
+        found = [
             pl.col(c).map_elements(number, return_dtype=pl.String).alias(n)
-            for c, n in names.items()
+            for c, n in columns.items()
             if self.table[c].null_count() < self.table.height
         ]
-        return self.table.select(pl.col("model").alias("Row"), *shown).fill_null("")
+        return self.table.select(names, *found).fill_null("")
 
 
 @estimator
@@ -312,7 +331,7 @@ class DimensionCorrelations(TaskResult):
     figure: ClassVar[str | None] = "dimension_correlations"
     title: ClassVar[str] = "Correlations of dimension scores"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """The matrix, r to two places."""
         names = self.loadings["dimension"].to_list()
         r = {(a, b): v for a, b, v in self.table.select("dimension", "other", "r").iter_rows()}
@@ -320,10 +339,9 @@ class DimensionCorrelations(TaskResult):
         for a in names:
             line = {"Dimension": a.replace("_", " ")}
             for b in names:
-                value = r.get((a, b), r.get((b, a)))
-                line[b.replace("_", " ")] = "1" if a == b else number(value, 2, missing="–")
+                line[b.replace("_", " ")] = "1" if a == b else number(r.get((a, b), r.get((b, a))), 2, NONE)
             lines.append(line)
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
 
 @estimator

@@ -16,7 +16,8 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.result import number
+from cilab.results.numbers import Interval, number, p_value
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.methods.hypothesis_tests import sign_test
@@ -24,10 +25,6 @@ from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.task_runs import SAME, TaskResult, usage
-
-
-def _ends(lo: float | None, hi: float | None, digits: int = 1) -> str:
-    return "" if lo is None or hi is None else f"{number(lo, digits)} to {number(hi, digits)}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -55,7 +52,7 @@ class Effort(TaskResult):
     figure: ClassVar[str | None] = "effort"
     title: ClassVar[str] = "Default against high reasoning effort"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per model, as the paper's table 6."""
         lines = [
             {
@@ -64,15 +61,15 @@ class Effort(TaskResult):
                 "Default": number(r["default_pct"]),
                 "High": number(r["high_pct"]),
                 "Change": number(r["diff_points"]),
-                "Interval": _ends(r["lo_points"], r["hi_points"]),
-                "Cost": "" if r["cost_ratio"] is None else f"× {r['cost_ratio']:.1f}",
+                "Interval": Interval.of(r, "diff_points", "lo_points", "hi_points").span(),
+                "Cost": "" if r["cost_ratio"] is None else f"× {number(r['cost_ratio'])}",
                 "Better/worse": f"{r['n_better']}/{r['n_worse']}",
                 "Tied": str(r["n_tied"]),
-                "p": f"{r['p']:.3f}",
+                "p": p_value(r["p"]),
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines, spanner=("Tasks whose value", ["Better/worse", "Tied"]))
 
 
 @estimator

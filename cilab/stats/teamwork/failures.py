@@ -18,6 +18,8 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator, recordable
+from cilab.results.numbers import Interval, number, percent
+from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, overall_means, too_empty
 from cilab.stats.methods.ratings import MOST_UNDEFINED
 from cilab.stats.teamwork import task_runs
@@ -330,22 +332,35 @@ class FailureModes(TaskResult):
     figure: ClassVar[str | None] = "failures"
     title: ClassVar[str] = "Failure modes"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per mode: share of failed runs, for all and for each group."""
         lines: dict[str, dict[str, str]] = {}
         for r in self.table.filter(pl.col("by").is_in(["all", "group"])).iter_rows(named=True):
             line = lines.setdefault(r["mode"], {"Stage": r["stage"], "Mode": r["mode"]})
             if r["by"] == "all":
-                line["Runs"] = f"{r['n']:,}"
-            line[f"{r['name']} (%)"] = _with_half(r)
-        return pl.DataFrame(list(lines.values()))
+                line["Runs"] = number(r["n"], 0)
+            line[f"{r['name']} (%)"] = _share(r)
+        return self.on_sheet(list(lines.values()), stub="Mode")
+
+    def paper_sheet(self) -> Sheet:
+        """The rules of modes with the runs that they sort: table 11 of the collaborative-intelligence paper."""
+        found = {r["mode"]: r for r in self.table.filter(pl.col("by") == "all").iter_rows(named=True)}
+        lines = [
+            {
+                "Mode": rule.name.capitalize(),
+                "Stage": rule.stage.capitalize(),
+                "A failed run in which": rule.doc,
+                "Runs": number(found[rule.name]["n"] if rule.name in found else 0, 0),
+                "Share (%)": _share(found.get(rule.name)),
+            }
+            for rule in self.rules
+        ]
+        caption = f"Rules are tried in this order; the first that fits counts. {self.caption}"
+        return self.on_sheet(lines, "Rules of failure modes", caption=caption)
 
 
-def _with_half(r: Mapping[str, Any]) -> str:
-    if r["share_pct"] is None:
-        return "–"
-    half = "" if r["lo_pct"] is None else f" ± {(r['hi_pct'] - r['lo_pct']) / 2:.1f}"
-    return f"{r['share_pct']:.1f}{half}"
+def _share(row: Mapping[str, Any] | None) -> str:
+    return Interval.of(row, "share_pct", "lo_pct", "hi_pct").half()
 
 
 @estimator
@@ -425,7 +440,7 @@ def failures(
         provenance=g.provenance,
         parameters=g.asked,
         caption=(
-            f"Share of failed test runs in each mode, in percent, with half the {100 * ci_level:g}% interval "
+            f"Share of failed test runs in each mode, in percent, with half the {percent(ci_level)} interval "
             f"({resamples:,} resamples of tasks within dimension)."
         ),
     )
@@ -484,18 +499,36 @@ class Noticed(TaskResult):
     figure: ClassVar[str | None] = "noticed"
     title: ClassVar[str] = "Failures after the model had seen the problem"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line for all and for each model, dimension and group."""
         lines = [
             {
                 "By": r["by"],
                 "Name": r["name"].replace("_", " "),
-                "Noticed (%)": _with_half(r),
+                "Noticed (%)": _share(r),
                 "Runs": f"{r['n']:,}/{r['n_failed']:,}",
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines, stub="Name")
+
+    def paper_sheet(self) -> Sheet:
+        """The labels that count as seeing the problem: table 10 of the collaborative-intelligence paper."""
+        lines = [
+            {
+                "Dimension": dimension.replace("_", " ").capitalize(),
+                "Counts as seeing it": _listed(part.filter(pl.col("noticed"))),
+                "Other labels": _listed(part.filter(~pl.col("noticed").fill_null(False))),
+                "Messages": number(part["n"].sum(), 0),
+            }
+            for (dimension,), part in self.labels.group_by("dimension", maintain_order=True)
+        ]
+        caption = "Messages: of failed runs."
+        return self.on_sheet(lines, "Labels that count as seeing the problem", caption=caption)
+
+
+def _listed(labels: pl.DataFrame) -> str:
+    return ", ".join(name.replace("_", " ") for name in labels["label"])
 
 
 @estimator
@@ -558,7 +591,7 @@ def noticed(
         parameters=g.asked,
         caption=(
             f"Share of {_FAILED} in which a judge's label shows that the model saw the problem, in percent, with half "
-            f"the {100 * ci_level:g}% interval ({resamples:,} resamples of tasks within dimension)."
+            f"the {percent(ci_level)} interval ({resamples:,} resamples of tasks within dimension)."
         ),
     )
 

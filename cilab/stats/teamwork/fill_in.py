@@ -18,8 +18,10 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice, inside
 from cilab.results.estimator import estimator
-from cilab.results.names import row_names
-from cilab.results.result import Result, number
+from cilab.results.names import names_of
+from cilab.results.numbers import NONE, Interval, number, percent
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
@@ -100,23 +102,22 @@ class FillInResult(Result):
             raise TableError(f"no quantity {quantity!r}; there are {', '.join(self.quantities['quantity'])}")
         return found["value"][0]
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row: rank, score, adjusted score with its interval, the change."""
-        named = row_names(self.table.select(ROW).rows())
         lines = [
             {
-                "Rank": rank_text(r["rank"]),
-                "Row": named[r["model"], r["effort"], r["arm"]],
-                "Score (%)": number(r["score_pct"], missing="–"),
-                "Adjusted rank": rank_text(r["adjusted_rank"]),
-                "Adjusted (%)": number(r["adjusted_pct"], missing="–"),
-                "Interval": interval_text(r["lo_pct"], r["hi_pct"]),
-                "Change": number(r["change_points"], missing="–"),
+                "Rank": number(r["rank"], 0),
+                "Row": name,
+                "Score (%)": number(r["score_pct"], missing=NONE),
+                "Adjusted rank": number(r["adjusted_rank"], 0),
+                "Adjusted (%)": number(r["adjusted_pct"], missing=NONE),
+                "Interval": Interval.of(r, "adjusted_pct", "lo_pct", "hi_pct").span(NONE),
+                "Change": number(r["change_points"], missing=NONE),
                 "Filled in": str(r["n_filled"]),
             }
-            for r in self.table.iter_rows(named=True)
+            for name, r in zip(names_of(self.table), self.table.iter_rows(named=True), strict=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines, stub="Row")
 
     def notes(self) -> list[str]:
         """As in `Result`, with how well the model predicts and, where it was sampled, whether the chains are sound."""
@@ -131,16 +132,6 @@ class FillInResult(Result):
                 problems = "; ".join(self.diagnostics.problems)
                 more.append(f"No adjusted score is shown, as the chains cannot be trusted: {problems}. Draw more.")
         return [*out[:-1], *more, out[-1]]
-
-
-def rank_text(rank: int | None) -> str:
-    """A rank as it is printed; empty where there is none, as on the leaderboard."""
-    return "" if rank is None else str(rank)
-
-
-def interval_text(lo: float | None, hi: float | None) -> str:
-    """Both ends of an interval in percent, as they are printed."""
-    return "–" if lo is None or hi is None else f"{number(lo)} to {number(hi)}"
 
 
 @estimator
@@ -242,7 +233,7 @@ def fill_in(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Percent, {100 * ci_level:g}% intervals: tasks resampled within dimension, fill-ins drawn anew.",
+        caption=f"Percent, {percent(ci_level)} intervals: tasks resampled within dimension, fill-ins drawn anew.",
     )
 
 
@@ -576,7 +567,7 @@ def _quantities(
     change, ranks = both["change_points"], both["rank_change"].abs()
     error = {c: (hidden[c] - hidden["full_pct"]).mean() for c in ("remaining_pct", "filled_pct", "shifted_pct")}
     no_pair = None if hidden.height else "no pair of weaker rows permits the check"
-    few = None if strong else f"no row solves {100 * STRONG:g}% of the tasks alone"
+    few = None if strong else f"no row solves {percent(STRONG)} of the tasks alone"
     lines: list[tuple[str, Any, str | None]] = [
         ("sd_deviation", fit.widths.deviation, "logits"),
         ("sd_task", fit.widths.task, "logits"),

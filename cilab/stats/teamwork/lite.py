@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from cilab.core.errors import TableError, nearest
 from cilab.results.arguments import Seed, inside
 from cilab.results.estimator import estimator
-from cilab.results.result import Result, heading, number, readable
+from cilab.results.numbers import whole
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet, heading, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, spearman
@@ -106,10 +108,33 @@ class LiteResult(Result):
             raise TableError(f"no method {name!r} here; there are {', '.join(self.table['method'])}")
         return found["task_id"].to_list()
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per method."""
         columns = ("method", "what", "n_tasks", "tau", "error_points", "reduction_pct", "n_without")
-        return _readable(self.table.select(columns))
+        return self.on_sheet(_readable(self.table.select(columns)))
+
+    def paper_sheet(self, method: str | None = None) -> Sheet:
+        """The tasks of a method's subset, by dimension: table 4 of the collaborative-intelligence paper.
+
+        Parameters
+        ----------
+        method : None takes the last of the table.
+
+        Raises
+        ------
+        TableError
+            The method was not asked for.
+        """
+        chosen, name = self.chosen(method), self.table["method"][-1] if method is None else method
+        tasks = self.tasks.filter(pl.col("method") == name).sort("dimension", "place", nulls_last=True)
+        words = pl.col("dimension").str.replace_all("_", " ")
+        cells = tasks.select(
+            pl.col("task_id").alias("Task"),
+            (words.str.slice(0, 1).str.to_uppercase() + words.str.slice(1)).alias("Dimension"),
+            pl.col("source_family").fill_null("").str.replace_all("_", " ").alias("Source"),
+        )
+        title = f"The {len(chosen)} tasks of the Lite subset ({name.replace('_', ' ')})"
+        return self.on_sheet(cells, title, group="Dimension")
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -133,9 +158,9 @@ class LiteCurve(Result):
     figure: ClassVar[str | None] = "lite_curve"
     title: ClassVar[str] = "Subsets of several sizes"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per size and method."""
-        return _readable(self.table)
+        return self.on_sheet(_readable(self.table))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -153,7 +178,7 @@ _WITHOUT_WORDS = (
 
 def _readable(table: pl.DataFrame) -> pl.DataFrame:
     """As `readable`; numbers of rows are whole, but for the means over random draws."""
-    rows = pl.col("n_without").map_elements(lambda n: number(n, 0 if n == round(n) else 1), return_dtype=pl.String)
+    rows = pl.col("n_without").map_elements(whole, return_dtype=pl.String)
     return readable(table.with_columns(rows)).rename({heading("n_without"): _WITHOUT})
 
 

@@ -16,7 +16,8 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.result import number
+from cilab.results.numbers import number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.teamwork import task_runs
@@ -49,7 +50,7 @@ class Loss(TaskResult):
     figure: ClassVar[str | None] = "loss"
     title: ClassVar[str] = "Where the score is lost"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per model, over the dimensions."""
         lines = [
             {
@@ -63,7 +64,7 @@ class Loss(TaskResult):
             }
             for r in self.table.filter(pl.col("dimension") == OVERALL).iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
 
 @estimator

@@ -16,8 +16,10 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.names import row_names
-from cilab.results.result import Result, number, readable
+from cilab.results.names import names_of
+from cilab.results.numbers import NONE, Interval, percent, whole
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, newton_together
@@ -51,23 +53,17 @@ class PairwiseResult(Result):
 
     title: ClassVar[str] = "Pairwise rating on commonly solved tasks"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row, best first; wins and losses are whole or halves."""
-        named = row_names(self.table.select(ROW).rows())
-        names = pl.Series("row", [named[key] for key in self.table.select(ROW).rows()], dtype=pl.String)
+        names = pl.Series("row", names_of(self.table), dtype=pl.String)
         one = self.table["part"].n_unique() == 1
         columns = [c for c in self.table.columns if c not in (*ROW, "lo", "hi") and not (one and c == "part")]
-        ends = pl.Series(
-            [
-                "–" if lo is None or hi is None else f"{number(lo, 3)} to {number(hi, 3)}"
-                for lo, hi in self.table.select("lo", "hi").iter_rows()
-            ],
-            dtype=pl.String,
-        )
-        halves = pl.col("wins", "losses").map_elements(_halves, return_dtype=pl.String)
+        ends = (Interval.of(r, "log_ability", "lo", "hi", digits=3) for r in self.table.iter_rows(named=True))
+        halves = pl.col("wins", "losses").map_elements(whole, return_dtype=pl.String)
         shown = self.table.with_columns(halves).select(names, *columns)
-        shown.insert_column(shown.get_column_index("log_ability") + 1, ends.alias("interval"))
-        return readable(shown)
+        interval = pl.Series("interval", [each.span(NONE) for each in ends], dtype=pl.String)
+        shown.insert_column(shown.get_column_index("log_ability") + 1, interval)
+        return self.on_sheet(readable(shown), stub="Row")
 
     def notes(self) -> list[str]:
         """As in `Result`, and where no estimate exists."""
@@ -78,10 +74,6 @@ class PairwiseResult(Result):
         if self.n_undefined:
             more.append(f"{self.n_undefined:,} of {self.resamples:,} resamples have no estimate and are left out.")
         return [*out[:-1], *more, out[-1]]
-
-
-def _halves(value: float) -> str:
-    return number(value, 0 if value == round(value) else 1)
 
 
 @estimator
@@ -148,7 +140,7 @@ def pairwise(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Log-odds against the average row; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
+        caption=f"Log-odds against the average row; {percent(ci_level)} intervals, tasks resampled within dimension.",
     )
 
 

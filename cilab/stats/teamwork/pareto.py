@@ -16,7 +16,8 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.result import number
+from cilab.results.numbers import number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.teamwork import task_runs
@@ -39,7 +40,7 @@ class Pareto(TaskResult):
     figure: ClassVar[str | None] = "pareto"
     title: ClassVar[str] = "The cost of a score"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row, cheapest first; a star marks the frontier."""
         lines = [
             {
@@ -53,7 +54,7 @@ class Pareto(TaskResult):
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
     def notes(self) -> list[str]:
         """As in `Result`, with the rows that are left out by name."""

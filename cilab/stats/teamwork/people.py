@@ -19,7 +19,9 @@ from cilab.core.frames import as_frame
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, numeric
 from cilab.results.estimator import estimator
-from cilab.results.result import Result, number
+from cilab.results.numbers import Interval, number
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import exact_mean
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.teamwork import task_runs
@@ -52,7 +54,7 @@ class People(Result):
     figure: ClassVar[str | None] = "people"
     title: ClassVar[str] = "People and models on the same tasks"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per comparison and group of models."""
         lines = []
         for r in self.table.iter_rows(named=True):
@@ -61,13 +63,26 @@ class People(Result):
                 {
                     "Task": r["task"],
                     "Version": r["version"],
-                    "People (%)": _with_ends(r["people_pct"], r["people_lo_pct"], r["people_hi_pct"]) + n,
+                    "People (%)": _people(r) + n,
                     "Models": "no runs" if r["group"] is None else r["group"],
-                    "Models (%)": _with_ends(r["models_pct"], r["min_pct"], r["max_pct"]),
+                    "Models (%)": Interval.of(r, "models_pct", "min_pct", "max_pct", digits=0).ends(""),
                     "Runs": "" if r["n_runs"] is None else f"{r['n_runs']:,} of {r['n_models']} models",
                 }
             )
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
+
+    def paper_sheet(self) -> Sheet:
+        """A line per task, a column per group of models: table 9 of the collaborative-intelligence paper."""
+        groups = {g: g.capitalize() for g in self.table["group"].unique(maintain_order=True) if g is not None}
+        lines: dict[tuple[str, str], dict[str, str]] = {}
+        for r in self.table.iter_rows(named=True):
+            first = {"Task": r["task"].capitalize(), "Version": r["version"]}
+            first |= {"n people": number(r["people_n"], 0), "People (%)": _people(r)}
+            line = lines.setdefault((r["task"], r["version"]), first | dict.fromkeys(groups.values(), ""))
+            if r["group"] is not None:
+                line[groups[r["group"]]] = number(r["models_pct"], 0)
+        spanner = ("Models (%)", list(groups.values())) if groups else None
+        return self.on_sheet(list(lines.values()), spanner=spanner)
 
     def notes(self) -> list[str]:
         """As in `Result`, with the tasks that have no runs."""
@@ -76,11 +91,8 @@ class People(Result):
         return [*out[:-1], *([named] if self.unmatched else []), out[-1]]
 
 
-def _with_ends(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None:
-        return ""
-    ends = "" if low is None or high is None else f" [{number(low, 0)}, {number(high, 0)}]"
-    return number(value, 0) + ends
+def _people(row: Mapping[str, Any]) -> str:
+    return Interval.of(row, "people_pct", "people_lo_pct", "people_hi_pct", digits=0).ends("")
 
 
 @estimator

@@ -18,7 +18,9 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Seed
 from cilab.results.estimator import estimator
-from cilab.results.result import Result, heading, number
+from cilab.results.numbers import number, percent
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet, heading
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.distributions import normal_quantile, share_interval
@@ -66,7 +68,7 @@ class PowerResult(Result):
     figure: ClassVar[str | None] = "power"
     title: ClassVar[str] = "Power to tell two models apart"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per difference and seeds, one column per number of tasks per dimension: the power."""
         shown = self.table.with_columns(
             pl.col("difference_points").map_elements(lambda d: f"{d:g}", return_dtype=pl.String),
@@ -74,7 +76,8 @@ class PowerResult(Result):
         )
         keys = ["difference_points", "seeds"]
         wide = shown.pivot(on="tasks_per_dimension", index=keys, values="power")
-        return wide.rename({c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns})
+        named = {c: heading(c) if c in keys else f"{c} tasks" for c in wide.columns}
+        return self.on_sheet(wide.rename(named).cast(pl.String))
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -166,7 +169,7 @@ def power(
         parameters={**g.asked, "level_pct": 100 * level, "cell_sd": sd},
         caption=(
             f"Share of {simulations:,} simulated studies in which two models around {100 * level:.0f} % are told apart "
-            f"({100 * ci_level:g}% interval of the difference off 0, paired by task), by tasks per dimension; "
+            f"({percent(ci_level)} interval of the difference off 0, paired by task), by tasks per dimension; "
             f"{len(g.slices)} dimensions."
         ),
     )

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, check_choice
 from cilab.results.estimator import estimator
-from cilab.results.names import row_names
+from cilab.results.names import at_default, model_of, names_of
+from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
+from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
 from cilab.stats.methods.ratings import check_level, check_seed
@@ -97,29 +99,65 @@ class Leaderboard(ScoreResult):
     figure: ClassVar[str | None] = "leaderboard"
     title: ClassVar[str] = "Leaderboard"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row: rank, score ± half the interval, baseline, drop, public, held out, solved alone.
 
         Without the gate nothing is solved alone, and the column goes.
         """
-        named = row_names(self.table.select(ROW).rows())
+        return self._lines(self.table, self.title)
+
+    def paper_sheet(self, groups: GroupMeans | None = None, *, efforts: bool = False) -> Sheet:
+        """Main results, at each model's default setting: table 2 of the collaborative-intelligence paper.
+
+        Parameters
+        ----------
+        groups : what `cilab.group_means` returned for the same data; its groups become headings (a model that is in
+            several stands under the first).
+        efforts : rows at other settings than each model's default too.
+        """
+        table = self.table if efforts else at_default(self.table)
+        of_group: dict[str, str] = {}
+        for group, names in ({} if groups is None else groups.members).items():
+            of_group |= {model: group for model in map(model_of, names) if model not in of_group}
+        if not of_group:
+            return self._lines(table, "Main results", without=["Rank"])
+        order = [*dict.fromkeys(of_group.values()), "others"]
+        found = pl.Series("group", [of_group.get(model, "others") for model in table["model"]])
+        table = table[sorted(range(table.height), key=lambda i: order.index(found[i]))]
+        return self._lines(table, "Main results", [of_group.get(m, "others") for m in table["model"]], ["Rank"])
+
+    def _lines(
+        self, table: pl.DataFrame, title: str, groups: Sequence[str] | None = None, without: Sequence[str] = ()
+    ) -> Sheet:
         lines = [
             {
-                "Rank": "" if r["rank"] is None else str(r["rank"]),
-                "Row": named[r["model"], r["effort"], r["arm"]],
-                "Score (%)": _with_half(r),
-                "Baseline": _one(r["baseline_pct"]),
-                "Drop": _one(r["drop_pct"]),
-                "Public": _one(r["public_pct"]),
-                "Held out": _one(r["held_out_pct"]),
+                "Rank": number(r["rank"], 0),
+                "Row": name,
+                "Score (%)": Interval.of(r, "score_pct", "lo_pct", "hi_pct").half(),
+                "Baseline": number(r["baseline_pct"]),
+                "Drop": number(r["drop_pct"]),
+                "Public": number(r["public_pct"]),
+                "Held out": number(r["held_out_pct"]),
                 "Solved alone": f"{r['n_gated']}/{r['n_complete']}",
                 "Refused": str(r["n_refused"] or ""),
             }
-            for r in self.table.iter_rows(named=True)
+            for name, r in zip(names_of(table), table.iter_rows(named=True), strict=True)
         ]
-        shown = pl.DataFrame(lines)
-        blank = [c for c in ("Baseline", "Drop", "Public", "Held out", "Refused") if (shown[c] == "").all()]
-        return shown.drop(blank, *(["Solved alone"] if self.parameters.get("gate") == "off" else []))
+        cells = without_blanks(pl.DataFrame(lines), ("Baseline", "Drop", "Public", "Held out", "Refused"))
+        cells = cells.drop(*without, *(["Solved alone"] if self.parameters.get("gate") == "off" else []))
+        group_of = pl.Series("Group", ["" if groups is None else group.capitalize() for group in groups or lines])
+        score, top = table["score_pct"].to_list(), []
+        for group in group_of.unique(maintain_order=True):
+            here = (group_of == group).arg_true().to_list()
+            top += [here[i] for i in best([score[i] for i in here])]
+        return self.on_sheet(
+            cells if groups is None else cells.with_columns(group_of),
+            title,
+            stub="Row",
+            group=None if groups is None else "Group",
+            bold={"Score (%)": top, "Drop": best(table["drop_pct"].to_list(), low=True)},
+            bold_words=f"best score{'' if groups is None else ' of each group'}, smallest drop",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -129,25 +167,19 @@ class DimensionScores(ScoreResult):
     figure: ClassVar[str | None] = "dimensions"
     title: ClassVar[str] = "Scores by dimension"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row, one column per dimension: score ± half the interval (%)."""
-        named = row_names(self.table.select(ROW).unique(maintain_order=True).rows())
         lines: dict[str, dict[str, str]] = {}
-        for r in self.table.iter_rows(named=True):
-            name = named[r["model"], r["effort"], r["arm"]]
-            lines.setdefault(name, {"Row": name})[r["dimension"].replace("_", " ")] = _with_half(r)
-        return pl.DataFrame(list(lines.values()))
-
-
-def _one(value: float | None) -> str:
-    return "" if value is None else f"{value + 0.0:.1f}".replace("-", "−")
-
-
-def _with_half(row: Mapping[str, Any]) -> str:
-    if row["score_pct"] is None:
-        return "–"
-    half = "" if row["lo_pct"] is None else f" ± {(row['hi_pct'] - row['lo_pct']) / 2:.1f}"
-    return f"{row['score_pct']:.1f}{half}"
+        scores: dict[str, dict[str, float | None]] = {}
+        for name, r in zip(names_of(self.table), self.table.iter_rows(named=True), strict=True):
+            of = r["dimension"].replace("_", " ")
+            lines.setdefault(name, {"Row": name})[of] = Interval.of(r, "score_pct", "lo_pct", "hi_pct").half()
+            scores.setdefault(of, {})[name] = r["score_pct"]
+        return self.on_sheet(
+            list(lines.values()),
+            bold={of: best([found.get(name) for name in lines]) for of, found in scores.items()},
+            bold_words="best of each dimension",
+        )
 
 
 @estimator
@@ -230,7 +262,7 @@ def leaderboard(
     table = table.sort("rank", *ROW, nulls_last=[True, False, False, False])
     caption = (
         f"Mean of {len(g.dimensions)} dimension score{'s' * (len(g.dimensions) != 1)} in percent, with half the "
-        f"{100 * ci_level:g}% interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
+        f"{percent(ci_level)} interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
     )
     return Leaderboard(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed))
 
@@ -297,7 +329,7 @@ def dimensions(
     order = sorted(range(n_rows), key=lambda r: (ranks[r] is None, ranks[r] or 0, r))
     table = lines[[r * n_dims + d for r in order for d in range(n_dims)]]
     caption = (
-        f"Mean test score over the tasks solved alone, in percent, with half the {100 * ci_level:g}% interval "
+        f"Mean test score over the tasks solved alone, in percent, with half the {percent(ci_level)} interval "
         f"({resamples:,} resamples of {_RESAMPLED[resample]})."
     )
     if g.gate == "off":
@@ -498,7 +530,7 @@ def group_means(
         ),
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Mean over models in percent, {100 * ci_level:g}% intervals over tasks within dimension.",
+        caption=f"Mean over models in percent, {percent(ci_level)} intervals over tasks within dimension.",
     )
 
 

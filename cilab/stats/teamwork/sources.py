@@ -16,6 +16,7 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
+from cilab.results.numbers import percent
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
@@ -133,7 +134,7 @@ def sources(
         provenance=g.provenance,
         parameters=g.asked,
         caption=(
-            f"Mean test value in percent by source family, models at the default setting; {100 * ci_level:g}% "
+            f"Mean test value in percent by source family, models at the default setting; {percent(ci_level)} "
             "intervals, tasks resampled within dimension."
         ),
     )

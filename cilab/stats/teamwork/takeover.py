@@ -16,6 +16,8 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
+from cilab.results.numbers import NONE, number
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import sign_test
@@ -47,7 +49,7 @@ class Takeover(TaskResult):
     figure: ClassVar[str | None] = "takeover"
     title: ClassVar[str] = "Inherited misconduct that survives"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per kind and arm, over all models and each group."""
         lines = [
             {
@@ -55,14 +57,14 @@ class Takeover(TaskResult):
                 "Arm": r["arm"],
                 "Models": r["group"],
                 "Carried": f"{r['n_carried']}/{r['n_runs']}",
-                "Carried (%)": "–" if r["carried_share_pct"] is None else f"{r['carried_share_pct']:.1f}",
+                "Carried (%)": number(r["carried_share_pct"], missing=NONE),
                 "Failed": str(r["n_failed"]),
                 "Carried in failed": str(r["n_carried_failed"]),
                 "Raised, then carried": str(r["n_carried_raised"]),
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines)
 
 
 @estimator

@@ -16,7 +16,9 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.result import Result, readable
+from cilab.results.numbers import percent
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
@@ -86,11 +88,12 @@ class ValidityResult(Result):
             raise TableError(f"no quantity {quantity!r}; there are {', '.join(self.table['quantity'])}")
         return found["value"][0]
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per quantity."""
         shown = readable(self.table)
         span = pl.when(pl.col("Low") != "").then(pl.format("{} to {}", "Low", "High")).otherwise(pl.lit(""))
-        return shown.select("Check", "Quantity", "Value", span.alias("Interval"), "Unit", "Number", "Of", "Note")
+        cells = shown.select("Check", "Quantity", "Value", span.alias("Interval"), "Unit", "Number", "Of", "Note")
+        return self.on_sheet(cells, stub="Quantity")
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -168,7 +171,7 @@ def validity(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"{g.rows.height} rows; {100 * ci_level:g}% intervals, tasks resampled within dimension.",
+        caption=f"{g.rows.height} rows; {percent(ci_level)} intervals, tasks resampled within dimension.",
     )
 
 

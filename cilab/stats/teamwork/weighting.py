@@ -15,8 +15,10 @@ import polars as pl
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed, numeric
 from cilab.results.estimator import estimator
-from cilab.results.names import row_names
-from cilab.results.result import Result, number
+from cilab.results.names import names_of
+from cilab.results.numbers import NONE, Interval, number, percent
+from cilab.results.result import Result
+from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
@@ -25,9 +27,7 @@ from cilab.stats.methods.row_task_model import Trials, expit
 from cilab.stats.teamwork.fill_in import (
     check_fillable,
     fillable,
-    interval_text,
     percent_columns,
-    rank_text,
     trials_of,
 )
 from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
@@ -66,20 +66,17 @@ class WeightingResult(Result):
 
     title: ClassVar[str] = "Scores weighted for the gate"
 
-    def display(self) -> pl.DataFrame:
+    def sheet(self) -> Sheet:
         """One line per row: rank and score, then score with its interval and rank by either correction."""
-        named = row_names(self.table.select(ROW).rows())
         lines = []
-        for r in self.table.iter_rows(named=True):
-            line = {"Rank": rank_text(r["rank"]), "Row": named[r["model"], r["effort"], r["arm"]]}
-            line["Score (%)"] = number(r["score_pct"], missing="–")
+        for row, r in zip(names_of(self.table), self.table.iter_rows(named=True), strict=True):
+            line = {"Rank": number(r["rank"], 0), "Row": row, "Score (%)": number(r["score_pct"], missing=NONE)}
             for name, words in (("ipw", "Weighted"), ("dr", "Doubly robust")):
-                ends = interval_text(r[f"{name}_lo_pct"], r[f"{name}_hi_pct"])
-                score = number(r[f"{name}_pct"], missing="–")
-                line[f"{words} (%)"] = score if ends == "–" else f"{score} ({ends})"
-                line[f"Rank, {words.lower()}"] = rank_text(r[f"{name}_rank"])
+                found = Interval.of(r, f"{name}_pct", f"{name}_lo_pct", f"{name}_hi_pct")
+                line[f"{words} (%)"] = found.with_span()
+                line[f"Rank, {words.lower()}"] = number(r[f"{name}_rank"], 0)
             lines.append(line)
-        return pl.DataFrame(lines)
+        return self.on_sheet(lines, stub="Row")
 
     def notes(self) -> list[str]:
         """As in `Result`, and how much was clipped."""
@@ -160,7 +157,7 @@ def weighting(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Percent; in brackets {100 * ci_level:g}% intervals, tasks resampled within dimension, both models "
+        caption=f"Percent; in brackets {percent(ci_level)} intervals, tasks resampled within dimension, both models "
         "held fixed.",
     )
 
