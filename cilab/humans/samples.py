@@ -36,9 +36,8 @@ from cilab import store
 from cilab.core.errors import CilabError, nearest
 from cilab.show import Page, show_blind
 from cilab.show.words import visible
+from cilab.teamwork.terms import RATERS
 
-#: Raters that are judges: people are asked about messages that they have labelled, and nobody answers in their names.
-JUDGES = ("referee", "second", "third", "final")
 #: Most characters of a form's context: a spreadsheet's cell takes 32,767.
 CONTEXT_CHARS = {"messages": 8_000, "runs": 30_000}
 #: label -> definition, by task id or dimension, or under "*" for all.
@@ -131,7 +130,7 @@ def sample_messages(
     if n < 1:
         raise SampleError(f"n is {n}; a sample has at least one message")
     runs = _runs(study, where)
-    judged = study.labels.filter(pl.col("rater").is_in(JUDGES)).select("run_id", "index").unique()
+    judged = study.labels.filter(pl.col("rater").is_in(RATERS)).select("run_id", "index").unique()
     among = among or ("labelled" if judged.head(1).collect().height else "any")
     said = study.messages.filter(
         (pl.col("kind") == "message")
@@ -492,7 +491,7 @@ def _check_raters(raters: Sequence[str], stems: Mapping[str, str]) -> None:
     if not raters or len(set(stems.values())) != len(raters):
         raise SampleError("raters: name each person once, e.g. person:1, person:2")
     for rater in raters:
-        if rater in JUDGES:
+        if rater in RATERS:
             raise SampleError(f"rater {rater!r} is a judge's name; say person:1")
 
 

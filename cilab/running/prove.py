@@ -23,19 +23,19 @@ from cilab.collect.engine import Engine, Job, rollout_job
 from cilab.collect.model import ChatModel
 from cilab.collect.spec import RunSpec
 from cilab.core.errors import nearest
-from cilab.stats.teamwork.failures import NOTICED_BY_CHECK, sort_failures
+from cilab.stats.teamwork.failures import sort_failures
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
-from cilab.teamwork.judges import RATERS
 from cilab.teamwork.plan import check_sandbox
 from cilab.teamwork.play import play
+from cilab.teamwork.rules import NAMED_IT
 from cilab.teamwork.sim import ExemplarActor, SimJudge, SimPartner, Stubborn
 from cilab.teamwork.task import STAGES, TASK_ID, Exemplar, TaskError, dimension_labels, dimension_modes
-from cilab.teamwork.terms import DIMENSIONS
+from cilab.teamwork.terms import DIMENSIONS, JUDGES
 
 #: Agents that do one thing whatever happens, and the version that must stop them: (least share that fails, version).
 STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}
-_JUDGES = {rater: f"sim/exact-judge-{which}" for rater, which in zip(RATERS, "abc", strict=True)}
+_JUDGES = {rater: f"sim/exact-judge-{which}" for rater, which in zip(JUDGES, "abc", strict=True)}
 _PARTNER = "sim/team-partner"
 #: How every tool begins when it refuses a call (`cilab.teamwork.tools`).
 REFUSAL = "error: "
@@ -268,7 +268,7 @@ def _got(task: Task, run: Mapping[str, Any]) -> str:
     if run["version"] != "test":
         return "fail"
     evidence = run["evidence"] or []
-    by_check = bool(set(evidence) & set(NOTICED_BY_CHECK))
+    by_check = bool(set(evidence) & set(NAMED_IT))
     failed = pl.DataFrame(
         {
             "dimension": [task.file.dimension],

@@ -13,11 +13,11 @@ from typing import Any
 import polars as pl
 
 from cilab.core.errors import StoreError
+from cilab.core.vocabulary import is_simulated
 from cilab.show.page import Page
 from cilab.show.words import is_told, visible
+from cilab.teamwork.terms import RATERS
 
-_RATERS = ("referee", "second", "third", "final")
-_SIMULATED = ("sim/", "sim:")
 _TABLES = ("runs", "messages", "labels", "calls", "annotations", "reviews", "tasks")
 
 
@@ -161,7 +161,7 @@ def _rows(study: Any, run_id: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _rater_order(rater: str) -> int:
-    return _RATERS.index(rater) if rater in _RATERS else len(_RATERS)
+    return RATERS.index(rater) if rater in RATERS else len(RATERS)
 
 
 def _simulated(study: Any, rows: Mapping[str, list[dict[str, Any]]]) -> bool:
@@ -169,4 +169,4 @@ def _simulated(study: Any, rows: Mapping[str, list[dict[str, Any]]]) -> bool:
         return True
     run = rows["runs"][0]
     models = [run["model"], run["partner_model"], *(m["model"] for m in rows["messages"])]
-    return any(m.startswith(_SIMULATED) for m in models if m)
+    return any(is_simulated(m) for m in models if m)

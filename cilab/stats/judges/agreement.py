@@ -28,7 +28,7 @@ from cilab.stats.methods.hypothesis_tests import mcnemar
 from cilab.stats.methods.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.methods.ratings import Agreement, check_level, check_seed
 from cilab.stats.teamwork.grid import check_choice, check_names, listed
-from cilab.teamwork.terms import VERSIONS
+from cilab.teamwork.terms import JUDGES, VERSIONS
 
 __all__ = [
     "ICC_FORMS",
@@ -51,7 +51,6 @@ __all__ = [
 
 #: What a judge's answer is recorded as when it is no label.
 UNPARSED = "unparsed"
-JUDGES = ("referee", "second", "third")
 _PEOPLE = "people"
 
 
