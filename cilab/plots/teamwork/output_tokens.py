@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.core.frames import as_frame
+from cilab.core.vocabulary import ROW
 from cilab.plots.parts import labels, panels, roster, style
 from cilab.results.names import raised
 from cilab.results.numbers import number
 from cilab.stats.teamwork.effort import Effort
-from cilab.stats.teamwork.grid import ROW
 from cilab.stats.teamwork.scores import Leaderboard
 
 if TYPE_CHECKING:
