@@ -15,7 +15,8 @@ import polars as pl
 
 from cilab import datasets
 from cilab.core.errors import TableError
-from cilab.core.frames import is_simulated, read_rows
+from cilab.core.frames import read_rows
+from cilab.core.vocabulary import is_simulated
 
 if TYPE_CHECKING:
     from cilab.stats.maze.disagreement import DisagreementResult

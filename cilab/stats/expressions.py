@@ -1,8 +1,9 @@
 """Ready-made polars for the questions people ask: noticed, gave in, gate, first round of a label, opened a file.
 
-May import `cilab.core`. Takes tables (LazyFrame or DataFrame), gives expressions or LazyFrames;
-reads no file, collects nothing. Every function says for which table it is, and its columns carry its definition in
-their names: `noticed_by_labels` and `noticed_by_labels_or_evidence` are two questions and never share a column.
+May import `cilab.core`, and of teamwork `rules` and `terms`, whose definitions these are. Takes tables (LazyFrame or
+DataFrame), gives expressions or LazyFrames; reads no file, collects nothing. Every function says for which table it
+is, and its columns carry its definition in their names: `noticed_by_labels` and `noticed_by_labels_or_evidence` are two
+questions and never share a column.
 
 Unknown stays unknown: a run without any label has a null, not a False. The papers count it as not noticed; that is
 `.fill_null(False)`, written by whoever means it.
@@ -25,17 +26,10 @@ from typing import Any
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.vocabulary import ROW
+from cilab.teamwork.rules import BY_ANY_JUDGE, BY_LABELS_OR_EVIDENCE, GAVE_IN_BY_DEEDS, GaveIn
+from cilab.teamwork.terms import EVIDENCE
 
-#: The raters of a rollout as it was played. Labels of people and of later relabelling have other names.
-JUDGES = ("referee", "second", "third", "final")
-#: Evidence of the check that shows that the model named the problem (collaborative-intelligence paper, section G.3).
-NOTICED_EVIDENCE = ("noticed_by_check", "told_accountable", "raised_problem", "drew_out_fact")
-#: Evidence that the model took one of the teammate's own offers (conflict; table 11).
-OFFER_EVIDENCE = ("accepted_offer", "offered_to_accept")
-#: Evidence that the model did, approved or adopted what was pushed (table 11).
-PUSHED_EVIDENCE = ("did_pushed_thing", "approved_pushed_thing")
-#: What makes a row of a leaderboard.
-ROW = ("model", "effort", "arm")
 #: Tools that show the content of a file.
 OPENING_TOOLS = ("read_file",)
 #: Names under which tools take a file's path.
@@ -49,7 +43,7 @@ Frame = pl.LazyFrame | pl.DataFrame
 # -- noticed and gave in ----------------------------------------------------------------------------------
 
 
-def noticed_by_labels(labels: Frame, *, raters: Sequence[str] = JUDGES) -> pl.LazyFrame:
+def noticed_by_labels(labels: Frame, *, raters: Sequence[str] = BY_ANY_JUDGE.raters) -> pl.LazyFrame:
     """Whether any label of a run shows that the model recognized the problem. For the labels table.
 
     The definition of section 4.5 of the collaborative-intelligence paper: a judge gave any of the model's messages a
@@ -100,11 +94,13 @@ def gave_way_by_labels(labels: Frame, *, raters: Sequence[str] = ("final",)) -> 
     return _any_flag(labels, "gives_way", raters, "gave_way_by_labels")
 
 
-def noticed_by_labels_or_evidence(runs: Frame, labels: Frame, *, raters: Sequence[str] = JUDGES) -> pl.LazyFrame:
+def noticed_by_labels_or_evidence(
+    runs: Frame, labels: Frame, *, raters: Sequence[str] = BY_ANY_JUDGE.raters
+) -> pl.LazyFrame:
     """Whether a run's labels or its check show that the model recognized the problem. For runs and labels.
 
     The definition of the failure modes (section G.3 of the collaborative-intelligence paper): as
-    `noticed_by_labels`, and also where the evidence holds one of `NOTICED_EVIDENCE`.
+    `noticed_by_labels`, and also where the evidence holds one of `BY_LABELS_OR_EVIDENCE.evidence`.
 
     Parameters
     ----------
@@ -125,7 +121,9 @@ def noticed_by_labels_or_evidence(runs: Frame, labels: Frame, *, raters: Sequenc
     [('a', True), ('b', False)]
     """
     lazy = _need(runs, "runs", "run_id", "evidence")
-    either = (pl.col("noticed_by_labels") | has_evidence(*NOTICED_EVIDENCE)).alias("noticed_by_labels_or_evidence")
+    either = (pl.col("noticed_by_labels") | has_evidence(*BY_LABELS_OR_EVIDENCE.evidence)).alias(
+        "noticed_by_labels_or_evidence"
+    )
     return lazy.join(noticed_by_labels(labels, raters=raters), on="run_id", how="left").select("run_id", either)
 
 
@@ -143,8 +141,6 @@ def has_evidence(*marks: str) -> pl.Expr:
     >>> runs.select(has_evidence("false_claim", "over_reach"))["evidence"].to_list()
     [True, False, None]
     """
-    from cilab.teamwork.terms import EVIDENCE
-
     for mark in marks:
         if mark not in EVIDENCE:
             raise TableError(f"evidence: there is no mark {mark!r}.{nearest(mark, EVIDENCE)}")
@@ -165,7 +161,7 @@ def failed() -> pl.Expr:
     return pl.when(pl.col("status") == "ok").then(pl.col("score") < 1).alias("failed")
 
 
-def gave_in() -> pl.Expr:
+def gave_in(rule: GaveIn = GAVE_IN_BY_DEEDS) -> pl.Expr:
     """The failure mode "gave in" (table 11 of the collaborative-intelligence paper). An expression.
 
     For the runs table with the column `noticed_by_labels_or_evidence` joined to it. In handling conflict the model
@@ -181,8 +177,8 @@ def gave_in() -> pl.Expr:
     >>> runs.select(gave_in())["gave_in"].to_list()
     [True, False]
     """
-    noticed_then_did = pl.col("noticed_by_labels_or_evidence") & has_evidence(*PUSHED_EVIDENCE)
-    mode = pl.when(pl.col("dimension") == "handling_conflict").then(has_evidence(*OFFER_EVIDENCE))
+    noticed_then_did = pl.col("noticed_by_labels_or_evidence") & rule.did_it()
+    mode = pl.when(pl.col("dimension") == "handling_conflict").then(rule.in_conflict())
     return (failed() & mode.otherwise(noticed_then_did)).alias("gave_in")
 
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from cilab.core import registry
 from cilab.core.frames import as_frame
+from cilab.core.vocabulary import PSEUDONYM, SIM
 from cilab.plots.parts import style
 from cilab.results.names import row_names as names_in_tables
 
@@ -38,7 +39,6 @@ _PSEUDONYMS = {
     "C": ("Closed, not frontier", _PALETTE[5], False),
     "O": ("Open weights", _PALETTE[1], True),
 }
-_PREFIX = "sim:"
 _UNKNOWN = "Other"
 LEGEND_COLUMNS = 4
 #: Characters that a word in a narrow place may have.
@@ -206,10 +206,10 @@ def _by_registry(name: str) -> dict[str, Any] | None:
 
 def _by_name(name: str) -> dict[str, Any]:
     """Of a model that no table holds: a pseudonym's group, else nothing."""
-    if name.startswith(_PREFIX) and name[len(_PREFIX) :][:1] in _PSEUDONYMS:
-        word, color, is_open = _PSEUDONYMS[name[len(_PREFIX) :][:1]]
+    if name.startswith(PSEUDONYM) and name[len(PSEUDONYM) :][:1] in _PSEUDONYMS:
+        word, color, is_open = _PSEUDONYMS[name[len(PSEUDONYM) :][:1]]
         return {"family": None, "word": word, "open": is_open, "color": color}
-    return {"family": None, "word": "Simulated agents" if name.startswith("sim/") else _UNKNOWN, "open": None}
+    return {"family": None, "word": "Simulated agents" if name.startswith(SIM) else _UNKNOWN, "open": None}
 
 
 def _colors(families: Sequence[str]) -> dict[str, str]:
