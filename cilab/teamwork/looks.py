@@ -43,7 +43,7 @@ class _Prompts:
         self._study, self._ids = study, runs["run_id"].to_list()
         self._place = {run_id: i for i, run_id in enumerate(self._ids)}
         self._read_chunk, self._asked = -1, dict[str, list[Asked]]()
-        known = study.labels.filter(pl.col("rater").is_in(JUDGES))
+        known = study.labels.filter(pl.col("rater").is_in(list(JUDGES)))
         tasks = known.join(runs.lazy().select("run_id", "task_id"), on="run_id")
         flags = store.collect(tasks.select("task_id", "label", "gives_way", "noticed").unique(), study.path)
         self._flags = {(task, label): (gives, seen) for task, label, gives, seen in flags.iter_rows()}
