@@ -19,17 +19,18 @@ GROUP = "cilab.benchmarks"
 
 @pytest.fixture
 def brings(monkeypatch):
-    """Sets the entry points that are there: name -> value."""
+    """Sets the benchmarks that are there, as (name, value) of their entry points."""
+    real = plugins.entry_points
 
     def use(*entries):
         points = EntryPoints(EntryPoint(name, value, GROUP) for name, value in entries)
-        monkeypatch.setattr(plugins, "entry_points", lambda group: points.select(group=group))
-        for cached in (plugins.names, plugins.load, plugins.optional):
+        monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == GROUP else real(group=group))
+        for cached in (plugins.names, plugins.load, plugins.optional, plugins.loaded):
             cached.cache_clear()
 
     yield use
     monkeypatch.undo()
-    for cached in (plugins.names, plugins.load, plugins.optional):
+    for cached in (plugins.names, plugins.load, plugins.optional, plugins.loaded):
         cached.cache_clear()
 
 
@@ -87,7 +88,9 @@ class Viewed:
 
 
 def page(monkeypatch, view):
-    monkeypatch.setattr(plugins, "optional", lambda group, name: Viewed(view) if group == GROUP else None)
+    real = plugins.optional
+    mine = (GROUP, "mine")
+    monkeypatch.setattr(plugins, "optional", lambda *asked: Viewed(view) if asked == mine else real(*asked))
     row = run(benchmark="mine")
     return show(study([row], messages=[message(row["run_id"])]), row["run_id"])
 

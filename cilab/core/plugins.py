@@ -79,6 +79,7 @@ def optional(group: str, name: str) -> Any | None:
         return None
 
 
+@cache
 def loaded(group: str) -> Mapping[str, Any]:
     """Everything of a group that loads, by name; what does not is named in a warning, once."""
     found = {name: optional(group, name) for name in names(group)}

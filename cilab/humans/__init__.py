@@ -6,7 +6,6 @@
 
 from cilab.humans.forms import CONTEXT_CHARS, Choices, Form, restore, show_item, write_form
 from cilab.humans.samples import Sample, SampleError, sample_messages, sample_runs
-from cilab.teamwork.terms import RATERS as JUDGES
 
 __all__ = [
     "CONTEXT_CHARS",

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core import plugins
+from cilab.core import columns, plugins
 from cilab.core.errors import StoreError
 from cilab.core.vocabulary import is_simulated
 from cilab.show.page import Page
@@ -121,8 +121,8 @@ def _viewed(page: Page) -> Page:
         reason = (str(e).splitlines() or [""])[0]
         note = visible(f"The view of {page.run['benchmark']} failed ({type(e).__name__}: {reason}).")
         return replace(page, notes=(*page.notes, note))
-    columns = plugins.optional(plugins.COLUMNS, page.run["benchmark"]) or ()
-    rest = [c.name for c in columns if c.name not in (*view.facts, *_SAID) and page.run.get(c.name) is not None]
+    own = columns.brought().get(page.run["benchmark"], ())
+    rest = [c.name for c in own if c.name not in (*view.facts, *_SAID) and page.run.get(c.name) is not None]
     plain = {name: (name.replace("_", " "), _plain(page.run[name])) for name in rest}
     return replace(page, view=replace(view, facts={**view.facts, **plain}))
 

@@ -104,15 +104,29 @@ def test_its_study_is_played_resumed_counted_and_asked(shell, data):
         {"model": "sim/words-poor", "won": 0.0, "n": 3},
     ]
     assert shell.answer("SELECT count(*) AS n FROM messages", data) == [{"n": 12}]
+    sql = "SELECT DISTINCT version, word_letters AS n FROM runs WHERE task_id = 'kite'"
+    assert shell.answer(sql, data) == [{"version": "guessing", "n": 4}]
+
+
+def test_its_study_stays_readable_where_it_is_not_installed(shell, data):
+    without = Shell(shell.folder, shell.folder)
+    assert without.answer("SELECT sum(score) AS won FROM runs", data) == [{"won": 3.0}]
+    run_id = shell.answer("SELECT run_id FROM runs WHERE task_id = 'anvil' AND passed", data)[0]["run_id"]
+    assert "A smith works on it." in without("show", run_id, "--data", data).stdout
 
 
 def test_a_run_is_shown_with_what_its_view_says(shell, data):
     run_id = shell.answer("SELECT run_id FROM runs WHERE task_id = 'anvil' AND passed", data)[0]["run_id"]
     text = shell("show", run_id, "--data", data).stdout
-    assert "letters 5" in text and "A smith works on it." in text and "turn 1" in text and "round 1" not in text
+    assert (
+        "was it guessed guessed · word letters 5" in text
+        and "A smith works on it." in text
+        and "turn 1" in text
+        and "round 1" not in text
+    )
     page = shell.folder / "run.html"
     shell("show", run_id, "--data", data, "--html", page)
-    assert "<dt>letters</dt><dd>5</dd>" in page.read_text(encoding="utf-8")
+    assert "<dt>word letters</dt><dd>5</dd>" in page.read_text(encoding="utf-8")
 
 
 def test_its_runs_are_regraded_by_its_own_look(shell, data):
@@ -143,7 +157,7 @@ def test_all_reports_are_those_of_the_benchmarks_that_it_has_runs_of(shell, data
 def test_its_runs_are_exported_and_come_back(shell, data):
     shell("export", "inspect", data, "--out", "logs")
     shell("import", "inspect", "logs", "--out", "again")
-    sql = "SELECT count(*) AS n, sum(score) AS won FROM runs WHERE benchmark = 'words' AND version = 'pair'"
+    sql = "SELECT count(*) AS n, sum(score) AS won FROM runs WHERE benchmark = 'words' AND version = 'guessing'"
     assert shell.answer(sql, "again") == [{"n": 6, "won": 3.0}]
 
 

@@ -5,8 +5,8 @@ from typing import Literal
 import polars as pl
 from pydantic import Field
 
-from cilab.collect.model import Completion, Sampling, Usage
-from cilab.collect.spec import Benchmark, Block, Entry, Forecast, Look, RunSpec, digest, seat_sampling
+from cilab.collect.model import Completion, Usage
+from cilab.collect.spec import Benchmark, Block, Entry, Forecast, Look, RunSpec, Sampling, digest, seat_sampling
 from cilab.core.errors import StudyError
 from cilab.show.rows import View
 
@@ -25,7 +25,9 @@ def plan(block):
     for word, clue in CLUES.items():
         for entry in block.models:
             pair = {"model": entry.model, "partner_model": entry.model, "effort": entry.effort}
-            yield RunSpec("words", word, digest([word, clue]), "pair", seed=0, **pair)
+            yield RunSpec(
+                "words", word, digest([word, clue]), "guessing", seed=0, hints={"word_letters": len(word)}, **pair
+            )
 
 
 async def play(spec, seats):
@@ -83,5 +85,5 @@ BENCHMARK = Benchmark(
     forecast=forecast,
     describe=lambda profile: {"family": "words"},
     looks={"grade": GRADE},
-    view=lambda page: View(facts={"task_id": ("letters", str(len(page.run["task_id"])))}, turns=True),
+    view=lambda page: View(facts={"outcome": ("was it guessed", page.run["outcome"])}, turns=True),
 )
