@@ -16,7 +16,8 @@ import polars as pl
 
 from cilab import datasets, stats
 from cilab.core.errors import TableError
-from cilab.core.frames import is_simulated, read_rows
+from cilab.core.frames import read_rows
+from cilab.core.vocabulary import is_simulated
 from cilab.stats.maze.grounding import STRATEGY
 
 Kind = Literal["real", "published", "simulated", "design"]

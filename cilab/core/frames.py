@@ -15,9 +15,7 @@ import polars as pl
 
 from cilab.core.errors import CilabError, TableError, first_line, nearest
 from cilab.core.version import __version__
-
-#: How the names of simulated agents and of the pseudonyms in simulated data begin.
-SIMULATED_PREFIXES = ("sim/", "sim:")
+from cilab.core.vocabulary import is_simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +166,6 @@ def _of_rows(rows: pl.DataFrame) -> Provenance:
         last_finished_at=_last(rows),
         code_version=__version__,
     )
-
-
-def is_simulated(name: str | None) -> bool:
-    """Whether `name` is a simulated agent's (`sim/strong`) or a pseudonym of simulated data (`sim:F1`)."""
-    return name is not None and name.startswith(SIMULATED_PREFIXES)
 
 
 def _any_simulated(rows: pl.DataFrame) -> bool:

@@ -19,9 +19,10 @@ import polars as pl
 from cilab.core import tables
 from cilab.core.errors import RegistryError, TableError, first_line, nearest
 from cilab.core.paths import shipped
+from cilab.core.vocabulary import PSEUDONYM, SIM
 
 #: Model strings that cilab plays itself. What follows is no model's name: `sim/gpt-5` is not gpt-5.
-_OWN = ("sim/", "sim:", "local/", "python:")
+_OWN = (SIM, PSEUDONYM, "local/", "python:")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 

@@ -100,13 +100,13 @@ ROW = ("model", "effort", "arm")
 SIM, PSEUDONYM = "sim/", "sim:"
 
 
-def is_simulated(model: str) -> bool:
-    """Whether a model's name is that of a simulated agent.
+def is_simulated(model: str | None) -> bool:
+    """Whether a name is a simulated agent's (`sim/strong`) or a pseudonym of simulated data (`sim:F1`).
 
     >>> is_simulated("sim/strong"), is_simulated("sim:F1"), is_simulated("simile/large")
     (True, True, False)
     """
-    return model.startswith((SIM, PSEUDONYM))
+    return model is not None and model.startswith((SIM, PSEUDONYM))
 
 
 def check_statuses(there: Iterable[str], data: Any) -> None:
