@@ -162,7 +162,7 @@ def grounding(
     Collaboration-gap paper, equation 1 and appendix D.2.1 (figure D.2, the agreement in its last paragraph).
     """
     found = annotated_pairs(study, annotator=annotator, facts=facts, repeat=repeat, arm=arm)
-    table = _with_features(found.rows, found.annotations)
+    table = with_features(found.rows, found.annotations)
     pairs = _by_pair(table)
     return GroundingResult(
         table=table,
@@ -427,7 +427,7 @@ def _median_tokens(study: Any, run_ids: pl.Series) -> pl.DataFrame:
 # --------------------------------------------------------------------------- the score and what it goes with
 
 
-def _with_features(rows: pl.DataFrame, notes: pl.DataFrame) -> pl.DataFrame:
+def with_features(rows: pl.DataFrame, notes: pl.DataFrame) -> pl.DataFrame:
     """Rollouts with the components, the score (null where one is missing) and the strategy."""
     wanted = {_column(agent, f): (agent, f) for agent, f in COMPONENTS} | {STRATEGY: (0, STRATEGY)}
     wide = notes.group_by("run_id").agg(

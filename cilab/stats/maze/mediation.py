@@ -23,7 +23,7 @@ from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
-from cilab.stats.maze.grounding import CONTROLS, REFERENCE, grounding
+from cilab.stats.maze.grounding import CONTROLS, REFERENCE, annotated_pairs, with_features
 from cilab.stats.methods import cluster as cl
 
 #: The effects of `.table`, in order, with the model they belong to.
@@ -407,9 +407,9 @@ def mediation(
     ----------
     Collaboration-gap paper, appendix D.2.1, table 2.
     """
-    source = grounding(study, annotator=annotator, facts=facts, repeat=repeat, arm=arm)
+    found = annotated_pairs(study, annotator=annotator, facts=facts, repeat=repeat, arm=arm)
     x, m, y = "grounding", "strategy_global", "weighted_outcome"
-    rows = source.table
+    rows = with_features(found.rows, found.annotations)
     empty = {name: "is known of no rollout" for name in CONTROLS if rows[name].null_count() == rows.height}
     controls = [name for name in CONTROLS if name not in empty]
     rows, groups, missing = cl.complete(rows, (x, m, y, *controls), cluster)
@@ -419,7 +419,7 @@ def mediation(
     surplus = cl.redundant(columns.matrix, columns.names)
     lone = {name: "is constant" for name in controls if name not in columns.predictors}
     parameters = {
-        **source.parameters,
+        "annotator": found.annotator,
         "x": x,
         "m": m,
         "y": y,
@@ -429,8 +429,8 @@ def mediation(
         "seed": seed,
         "ci_level": 0.95,
     }
-    left_out = {**source.n_left_out, **missing}
-    result = _estimate(rows, columns.without(list(surplus)), groups, parameters, left_out, source.provenance)
+    left_out = {**found.left_out, **missing}
+    result = _estimate(rows, columns.without(list(surplus)), groups, parameters, left_out, found.provenance)
     return replace(result, controls_left_out=empty | lone | {columns.names[j]: words for j, words in surplus.items()})
 
 
