@@ -75,6 +75,12 @@ def estimator(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def opened(function: Callable[P, T]) -> Callable[P, T]:
+    """Marks a function that takes a scope as `**given: Unpack[...]`: its signature shows the names."""
+    function.__signature__ = _opened(function)  # type: ignore[attr-defined]
+    return function
+
+
 def _opened(function: Callable[..., Any]) -> inspect.Signature:
     """The signature with `**scope` opened; the other types stay texts until a call needs them."""
     plain = inspect.signature(function)

@@ -120,7 +120,7 @@ def capability(
     measures : frame (polars or pandas) with `model` and one column per measure; null where a model has no value.
     columns : the measures to use; None takes every numeric column.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; measures stay as they are.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -101,7 +101,8 @@ def differences(
     ----------
     study : runs table (polars or pandas), opened study or data set.
     resamples, seed, ci_level : of the bootstrap.
-    **scope : see `cilab.stats.teamwork.grid.grid` (`models=` compares some models only).
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`;
+        `models` compares some models only.
 
     Returns
     -------
@@ -330,7 +331,7 @@ def compare(
     tasks : `both` compares on the tasks that both sides solve alone; `own` each on its own ones, so that the overall
         difference is the leaderboard's.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; both sides share the resamples.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -119,7 +119,8 @@ def conflict(
     study : opened study, data set, or runs table.
     version : `test` (a teammate who pushes) or `baseline` (a normal one); the other dimensions' mean is of the tests.
     asks_labels : labels of a message that asks what the teammate needs.
-    labels, rater, groups, resamples, seed, ci_level, **scope : as in `cilab.stats.teamwork.failures.failures`.
+    labels, rater, groups, resamples, seed, ci_level : as in `cilab.stats.teamwork.failures.failures`.
+    gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

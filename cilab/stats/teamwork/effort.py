@@ -94,7 +94,7 @@ def effort(
     study : opened study, data set, or runs table.
     default : name of the default effort; None: null or "default", else a model's only one.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension, paired.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -377,7 +377,7 @@ def failures(
         dimension that is not listed, no label does.
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

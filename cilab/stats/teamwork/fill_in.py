@@ -167,7 +167,7 @@ def fill_in(
         from the posterior. The shift's own uncertainty is not in them.
     seed : of folds, draws and resamples.
     sampler : of engine `nuts`: `draws, tune, chains, cores` (see `cilab.stats.methods.bayes.sample`).
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

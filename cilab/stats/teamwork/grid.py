@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows
 from cilab.core.vocabulary import ROW, check_statuses
-from cilab.results.estimator import scope, settled
+from cilab.results.estimator import opened, scope, settled
 from cilab.results.names import row_names
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask, Replicates
@@ -172,6 +172,7 @@ class Scope(TypedDict, total=False):
     dimensions: Sequence[str] | None
 
 
+@opened
 def grid(data: Any, **given: Unpack[Scope]) -> Grid:
     """Runs as arrays of rows by tasks, with the gate, refusals, missing runs and reviews settled.
 

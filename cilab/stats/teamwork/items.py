@@ -63,7 +63,7 @@ def items(study: Any, **scope: Unpack[Scope]) -> ItemsResult:
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

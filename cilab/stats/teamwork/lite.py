@@ -217,7 +217,7 @@ def lite(
     per_dimension : tasks chosen in each dimension.
     method : one of the above, several of them, or `all`.
     splits, seed : halvings of the models, and what they and the random subsets are drawn from.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -274,7 +274,8 @@ def lite_curve(
 
     Parameters
     ----------
-    study, method, splits, seed, **scope : as in `lite`.
+    study, method, splits, seed : as in `lite`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
     sizes : tasks per dimension.
 
     Raises

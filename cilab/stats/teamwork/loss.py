@@ -88,7 +88,8 @@ def loss(
     Parameters
     ----------
     study : opened study, data set, or runs table.
-    groups, resamples, seed, ci_level, **scope : as in `cilab.stats.teamwork.failures.failures`.
+    groups, resamples, seed, ci_level : as in `cilab.stats.teamwork.failures.failures`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -99,7 +99,7 @@ def pairwise(
     ridge, ties : see `bradley_terry`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; the comparisons on one task are not
         independent, so that the model's own standard errors are too small.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

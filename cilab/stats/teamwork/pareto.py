@@ -82,7 +82,7 @@ def pareto(
     ----------
     study : opened study, data set, or runs table with `cost_usd`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

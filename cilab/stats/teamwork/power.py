@@ -122,7 +122,7 @@ def power(
     cell_sd : standard deviation of the cell effect in logits; default estimated, which needs two seeds.
     ci_level : of the interval that must lie off 0.
     simulations, seed : number of simulated studies, and what they are drawn from.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

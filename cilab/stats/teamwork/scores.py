@@ -209,7 +209,7 @@ def leaderboard(
     resample : `tasks` draws as many tasks as a dimension has and weights them by the gate. `gated` draws each row's
         own gated tasks, as many as it has, apart from the other rows: what the published round did.
     ci_level : a fraction between 0 and 1.
-    **scope : version, gate, allow_partial, reviews, benchmark, models, dimensions; see `grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `grid`.
 
     Returns
     -------
@@ -477,7 +477,7 @@ def group_means(
         or `open_weights`. None: the paper's frontier models, and open-weight ones by the study's or the registry's
         models table; pseudonyms of simulated data by their first letter.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    **scope : see `grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `grid`.
 
     Returns
     -------

@@ -96,7 +96,7 @@ def sources(
     study : opened study or data set whose tasks table has `source_family` and `real_world`.
     groups : as in `cilab.stats.teamwork.scores.group_means`; its group `frontier` is shown beside all models.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -91,7 +91,7 @@ def takeover(
     carried : the evidence that says that it survived.
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -129,7 +129,7 @@ def validity(
     resamples : bootstrap over tasks within dimension, for held_out, seeds and same_verdict.
     splits : random halvings.
     seed, ci_level : of both.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -115,7 +115,7 @@ def weighting(
     study : runs table (polars or pandas), opened study or data set.
     clip : the least propensity used, a fraction.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension, propensities and outcome model held fixed.
-    **scope : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
