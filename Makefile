@@ -5,7 +5,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-WORKERS ?= 2
+INSPECT := $(VENV)/inspect
+WORKERS ?= 3
 
 .PHONY: help setup quickstart report docs test lint lock bench faults clean
 
@@ -47,8 +48,17 @@ docs: setup
 	@$(BIN)/sphinx-build -q -j 2 --fail-on-warning -c docs/site build/docs/.source build/docs
 	@echo "build/docs/index.html"
 
-test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 tests
+# More workers than the two processors of the gate: some tests mostly wait.
+test: setup $(INSPECT)/.ready
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 tests
+	PYTHONPATH=$(INSPECT) $(BIN)/python -m pytest tests/datasets/importers/test_inspect.py
+
+# The extra `inspect` asks for older versions of some packages than the lock has. Its own tests alone see them.
+$(INSPECT)/.ready: requirements-inspect.lock $(STAMP)
+	@rm -rf $(INSPECT)
+	UV_COMPILE_BYTECODE=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --require-hashes \
+	  --target $(INSPECT) -r requirements-inspect.lock
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check .
@@ -62,10 +72,18 @@ faults: setup
 bench: setup
 	$(BIN)/python benchmarks/run_all.py $(BENCH)
 
+# Next to the lock, what the extra `inspect` adds to it or wants in another version.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+  --generate-hashes
+EVERYTHING = pyproject.toml requirements-local.in --extra local --extra cluster --extra s3 --extra dev
+PINS = sed -n '/==/s/ *\\$$//p'
+
 lock: $(BIN)/uv
-	$(BIN)/uv pip compile --quiet pyproject.toml requirements-local.in --extra local --extra cluster --extra s3 --extra dev \
-	  --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --generate-hashes \
-	  --upgrade -o requirements.lock
+	$(COMPILE) $(EVERYTHING) --upgrade -o requirements.lock
+	cp requirements.lock $(VENV)/both.lock
+	$(COMPILE) $(EVERYTHING) --extra inspect -o $(VENV)/both.lock
+	$(PINS) requirements.lock > $(VENV)/pins
+	$(PINS) $(VENV)/both.lock | grep -vxFf $(VENV)/pins | $(COMPILE) --no-deps - -o requirements-inspect.lock
 
 clean:
 	rm -rf $(VENV) build dist .ruff_cache .hypothesis

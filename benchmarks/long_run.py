@@ -60,11 +60,11 @@ def look(folder: Path) -> dict[str, Any]:
     import cilab
     from cilab import store
     from cilab.core import registry
-    from cilab.running import play as run
+    from cilab.running.status import status
 
     assert all((duckdb, registry, store))  # imported before the clock starts
     found: dict[str, Any] = {}
-    for name, ask in (("status", lambda: run.status(folder)), ("query", lambda: cilab.open(folder).sql(QUESTION))):
+    for name, ask in (("status", lambda: status(folder)), ("query", lambda: cilab.open(folder).sql(QUESTION))):
         began, cpu = time.perf_counter(), time.process_time()
         answer = ask()
         found[f"{name}_s"], found[f"{name}_cpu_s"] = time.perf_counter() - began, time.process_time() - cpu

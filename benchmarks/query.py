@@ -47,7 +47,8 @@ def generate(folder: Path, rows: int, part_runs: int) -> None:
     import polars as pl
 
     from cilab import store
-    from cilab.core.tables import DIMENSIONS, MESSAGES, RUNS
+    from cilab.core.tables import MESSAGES, RUNS
+    from cilab.teamwork.terms import DIMENSIONS
 
     rng = np.random.default_rng(0)
     words = ["we", "should", "check", "the", "plan", "before", "lunch", "and", "tell", "others", "about", "it"]

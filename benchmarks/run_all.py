@@ -38,6 +38,7 @@ SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("--rollouts", "100000", "--every", "20000"),
     ),
     "cluster": ("What a call costs the driver of a study on a cluster, beside one process", ()),
+    "parts": ("The ends of ten thousand parts, beside Polars and pyarrow", ()),
     "query": ("A question over ten million messages, beside DuckDB by hand and pandas", ()),
     "bootstrap": ("The bootstrap of a leaderboard, beside pandas and scipy", ()),
     "mediation": ("Mediation and odds ratios, beside refits with statsmodels and numpy", ()),

@@ -35,7 +35,7 @@ _MODULES = {
     "plots": "plots",
     "registry": "core.registry",
     "reports": "reports",
-    "samples": "humans.samples",
+    "samples": "humans",
     "stats": "stats",
     "store": "store",
 }
@@ -114,15 +114,15 @@ def run_study(path: str | PathLike[str], **settings: Any) -> Summary:
 
 
 def forecast(path: str | PathLike[str], **settings: Any) -> Any:
-    """What a study would do and cost; see `cilab.running.play.forecast_study`."""
-    from cilab.running.play import forecast_study
+    """What a study would do and cost; see `cilab.running.forecast.forecast_study`."""
+    from cilab.running.forecast import forecast_study
 
     return forecast_study(path, **settings)
 
 
 def status(data: str | PathLike[str]) -> dict[str, Any]:
-    """Counts of a study's folder, while it runs or afterwards; see `cilab.running.play.status`."""
-    from cilab.running.play import status as counts
+    """Counts of a study's folder, while it runs or afterwards; see `cilab.running.status.status`."""
+    from cilab.running.status import status as counts
 
     return counts(data)
 

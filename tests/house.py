@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("shell",),
     ("__init__",),
-    ("claims", "reports", "humans", "running"),
+    ("claims", "reports", "humans", "running", "testing"),
     ("plots",),
     ("plots.judges", "plots.teamwork", "plots.maze"),
     ("stats",),
@@ -44,6 +44,7 @@ ROOMS: Mapping[str, str] = {
     "reports": "notebook + parameters -> page",
     "humans": "samples, forms, answers",
     "running": "a plan, a benchmark, the engine",
+    "testing": "rows and studies by hand",
     "plots": "figures by name",
     "plots.judges": "figures of judges",
     "plots.teamwork": "figures of teamwork",
@@ -77,6 +78,8 @@ NEVER: Mapping[str, tuple[str, ...]] = {
     "plots": ("collect", *BENCHMARKS),
     "collect": tuple(part for name in BENCHMARKS for part in (f"{name}.terms", f"{name}.rules")),
     "datasets": ("collect",),
+    # Benchmarks are found by entry point: what they bring is said in collect/spec.py.
+    "running": BENCHMARKS,
 }
 #: The one door upwards: a result looks its figure up by name when `.plot()` is called.
 DOORS = {("cilab.results.result", "cilab.plots")}
@@ -93,9 +96,12 @@ MAY_TOUCH_PARQUET = ("store", "datasets")
 #: Hidden state: what a source must not hold (a regular expression), and the modules that may all the same.
 STATE: Mapping[str, tuple[str, ...]] = {
     # A library's optional imports are kept out while it loads; the box has no other module to be in.
-    r"sys\.modules(\.update|\[.*\] =)|del sys\.modules": ("cilab.reports.rendering", "cilab.teamwork.sandbox.inside"),
+    r"sys\.modules(\.update|\[.*\] =)|del sys\.modules": ("cilab.reports.lean", "cilab.teamwork.sandbox.inside"),
     r"sys\._getframe": (),
     r"\.__class__ = ": (),
+    r"(?m)^\s+global \w": (),
+    # LiteLLM asks the network for prices unless it is told before its import.
+    r"os\.environ(\[.*\] =|\.(setdefault|update|pop|clear)\()": ("cilab.collect.litellm_model",),
 }
 
 

@@ -184,6 +184,9 @@ def test_the_modules_are_found() -> None:
         ("cilab.stats.maze.gap", "import sys\nsys._getframe(1)", "holds hidden state"),
         ("cilab.plots", "sys.modules[__name__].__class__ = Figures", "holds hidden state"),
         ("cilab.collect.engine", "sys.modules['x'] = None", "holds hidden state"),
+        ("cilab.reports.rendering", "sys.modules.update(x=None)", "holds hidden state"),
+        ("cilab.running.play", "def f():\n    global x\n    x = 1", "holds hidden state"),
+        ("cilab.running.play", "import os\nos.environ['X'] = '1'", "holds hidden state"),
         # unknown
         ("cilab.helpers", "", "cilab.helpers has no room. Give it one in FLOORS"),
         ("cilab.running.play", "import cilab.helpers", "cilab.helpers has no room"),

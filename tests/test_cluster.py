@@ -1,8 +1,10 @@
 """A study on a Dask cluster: the same runs as on one machine, also when its workers are killed."""
 
+import asyncio
 import os
 import random
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 import yaml
 
 import cilab
-from cilab.running.cluster import ClusterError, run_on_cluster
+from cilab.collect.engine import Played
+from cilab.running.cluster import Cluster, ClusterError, run_on_cluster
+from cilab.running.load import load_study
 from cilab.running.play import run_study
 from cilab.store import Study
 
@@ -49,8 +53,6 @@ def cluster(tmp_path_factory):
     (home / "slow_agent.py").write_text(AGENT)
     os.environ["CILAB_TEST_CALLS"] = str(home / "calls")
     before, os.environ["PYTHONPATH"] = os.environ.get("PYTHONPATH"), f"{home}:{os.environ.get('PYTHONPATH', '')}"
-    import sys
-
     sys.path.insert(0, str(home))
     try:
         with distributed.LocalCluster(
@@ -77,6 +79,17 @@ def test_a_cluster_gives_the_runs_of_one_machine(cluster, tmp_path):
     assert said(tmp_path / "here").equals(said(tmp_path / "there"))
     again = run_on_cluster(path, cluster.scheduler_address, out=tmp_path / "there", show_progress=False)
     assert again.progress.calls == 0
+
+
+def test_limits_are_shared_out_over_the_workers_that_are_there(cluster, tmp_path):
+    loaded = load_study(study(tmp_path, ["sim/strong"], count=1))
+    cluster.wait_for_workers(2, timeout=60)
+
+    async def shares():
+        async with Cluster(cluster.scheduler_address, loaded) as line:
+            return line._workers
+
+    assert asyncio.run(shares()) == 2
 
 
 @pytest.mark.slow
@@ -113,11 +126,96 @@ def test_killed_workers_cost_no_run_and_no_answer_twice(cluster, tmp_path):
     assert kept == runs["messages"].sum() and kept <= paid <= kept + 8 * len(killed)
 
 
-def test_a_scheduler_that_is_not_there_is_one_line(tmp_path):
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[Cluster.__module__], "_CONNECT_S", 1)
     path = study(tmp_path, ["sim/strong"], count=1)
     with pytest.raises(ClusterError) as error:
         run_on_cluster(path, "tcp://127.0.0.1:9", out=tmp_path / "out", show_progress=False)
     assert "cannot be reached" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.fixture
+def small_cluster(cluster):
+    """A scheduler without workers, which a test adds and takes away; like `cluster`, it finds the slow agent."""
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=4, processes=True, dashboard_address=None, silence_logs=50
+    ) as made:
+        yield made
+
+
+def given_up(error, folder):
+    """One line that says what to do, as another exit code than bad input has; nothing is in the way of the next run."""
+    said = str(error.value)
+    assert "no workers for 1 s. What arrived is kept; start workers" in said and "\n" not in said
+    assert error.value.exit_code == 1
+    return cilab.status(folder)
+
+
+def test_a_cluster_without_workers_is_one_line_after_a_while(small_cluster, tmp_path):
+    path, out = study(tmp_path, ["sim/strong"], count=2), tmp_path / "out"
+    with pytest.raises(ClusterError) as error:
+        run_on_cluster(path, small_cluster.scheduler_address, out=out, show_progress=False, without_workers_s=1)
+    assert given_up(error, out)["finished"] == 0
+    assert run_study(path, out=out, show_progress=False).exit_code == 0
+
+
+def test_workers_that_come_late_are_waited_for(small_cluster, tmp_path):
+    path = study(tmp_path, ["sim/strong"], count=2)
+    late = threading.Timer(2.0, small_cluster.scale, [1])
+    late.start()
+    summary = run_on_cluster(path, small_cluster.scheduler_address, out=tmp_path / "out", show_progress=False)
+    late.join()
+    assert summary.exit_code == 0 and summary.progress.ok == 2
+
+
+@pytest.mark.slow
+def test_when_all_workers_go_away_what_they_answered_is_kept_and_not_paid_again(small_cluster, tmp_path):
+    calls = Path(os.environ["CILAB_TEST_CALLS"])
+    calls.write_text("")
+    path, out, address = study(tmp_path, ["python:slow_agent:make"]), tmp_path / "out", small_cluster.scheduler_address
+    small_cluster.scale(1)
+    small_cluster.wait_for_workers(1)
+    over = threading.Event()
+
+    def leave():
+        while not over.wait(0.005) and len(calls.read_text().splitlines()) < 30:
+            pass
+        small_cluster.scale(0)
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    try:
+        with pytest.raises(ClusterError) as error:
+            run_on_cluster(path, address, out=out, show_progress=False, without_workers_s=1)
+    finally:
+        over.set()
+        thread.join()
+    status = given_up(error, out)
+    assert status["finished"] < 20 and status["kept_completions"] > 0
+
+    small_cluster.scale(1)
+    summary = run_on_cluster(path, address, out=out, show_progress=False)
+    assert summary.exit_code == 0 and summary.progress.done == 20
+    kept = cilab.open(out).table("calls").select(pl.len()).collect().item()
+    assert kept <= len(calls.read_text().splitlines()) <= kept + 4  # in flight when the worker went: one a thread
+
+
+@pytest.mark.parametrize(("given_up", "ends"), [(4, "ok"), (5, "error")])
+def test_a_rollout_that_the_scheduler_gives_up_is_started_again_until_twenty_workers_died(given_up, ends, tmp_path):
+    line = Cluster("tcp://nowhere:1", load_study(study(tmp_path, ["sim/strong"], count=1)))
+    started = []
+
+    async def play_there():
+        started.append(1)
+        if len(started) <= given_up:
+            raise distributed.KilledWorker("a rollout", None, 3)
+        return Played("ok")
+
+    line._submit = lambda job: asyncio.ensure_future(play_there())
+    played = asyncio.run(line.play(None))
+    assert (played.status, len(started)) == (ends, 5)
+    if ends == "error":
+        assert played.extra["error"] == "cluster: 20 workers died under this rollout"
 
 
 def test_a_share_of_a_limit_adds_up_to_it():

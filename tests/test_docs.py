@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import cilab
-from cilab.running import play as runs
+from cilab.running.load import benchmarks, load_study
 from cilab.running.study_file import parse
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,13 +28,13 @@ def fenced(path: Path, language: str) -> list[str]:
 def test_every_study_in_a_guide_is_a_valid_study(path):
     for text in fenced(path, "yaml"):
         if "blocks:" in text:
-            study = parse(text, runs.benchmarks(), where=path.name)
+            study = parse(text, benchmarks(), where=path.name)
             assert next(study.specs(limit=1), None) is not None
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda p: p.name)
 def test_every_study_that_ships_loads_and_plans(path):
-    study = runs.load_study(path)
+    study = load_study(path)
     specs = [spec for _, spec in study.specs(limit=200)]
     assert len({s.run_id for s in specs}) == len(specs) > 0
 

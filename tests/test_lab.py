@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cilab.core import paths
-from cilab.running.play import load_study
+from cilab.running.load import load_study
 from cilab.shell import lab, workspace
 from cilab.shell.workspace import MARKER, WorkspaceError
 

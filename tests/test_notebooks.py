@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import cilab
 from cilab import datasets, reports
 from cilab.datasets.dataset import Dataset
-from cilab.reports import NotComputed, rendering
+from cilab.reports import NotComputed
 from cilab.stats.teamwork.failures import FailureModes
 from cilab.stats.teamwork.scores import Leaderboard
 from tests.plots.maze_results import mazes
@@ -97,7 +97,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     load = reports.load
     known = {"simulated_mazes": mazes, "simulated_release": release}
     monkeypatch.setattr(reports, "load", lambda data: known[data]() if data in known else load(data))
-    monkeypatch.setattr(rendering, "FORMATS", ("png",))
+    monkeypatch.setattr("cilab.reports.figures.FORMATS", ("png",))
 
 
 def notebook(name: str) -> Any:

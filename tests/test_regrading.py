@@ -16,8 +16,9 @@ from cilab.collect.model import CallError, Completion, Usage
 from cilab.core.errors import CilabError, StudyError
 from cilab.maze import annotate as annotating
 from cilab.maze import grade as grading
+from cilab.maze.looks import maze_of_run, stratified
 from cilab.running import again as regrading
-from cilab.running.again import annotate, regrade, stratified
+from cilab.running.again import annotate, regrade
 from cilab.shell import app as cli
 
 STUDY = """\
@@ -226,7 +227,7 @@ def test_a_model_reads_each_dialogue_and_its_moves_are_graded(data, grader):
     assert {(s.temperature, s.seed) for s in model.sampling} == {(0.5, 0)}
     found = dict(annotations(data, "weighted_outcome").select("run_id", "value").iter_rows())
     for row in runs.iter_rows(named=True):
-        maze = regrading._maze(row["spec_json"])
+        maze = maze_of_run(row["spec_json"])
         assert found[row["run_id"]] == grading.grade_moves(maze, ["right", "down"]).weighted_outcome
 
 
@@ -361,7 +362,7 @@ def test_annotating_looks_at_dialogues_only_and_by_rules_finds_what_the_rules_fi
     messages = opened.messages.collect()
     for row in runs.head(5).iter_rows(named=True):
         said = messages.filter(pl.col("run_id") == row["run_id"]).sort("index").to_dicts()
-        expected = annotating.annotate_rules(regrading._maze(row["spec_json"]), said)
+        expected = annotating.annotate_rules(maze_of_run(row["spec_json"]), said)
         mine = found.filter(pl.col("run_id") == row["run_id"])
         assert sorted(mine.select("agent", "feature", "value").rows()) == sorted(
             (r["agent"], r["feature"], r["value"]) for r in expected

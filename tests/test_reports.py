@@ -469,7 +469,7 @@ result
 
 def test_figures_of_an_earlier_rendering_do_not_outlive_it(tmp_path, ship, monkeypatch) -> None:
     ship("draws", DRAWS, parameters='n = 2\nfigures_dir = ""')
-    monkeypatch.setattr(rendering, "FORMATS", ("png",))
+    monkeypatch.setattr("cilab.reports.figures.FORMATS", ("png",))
     places = {"out": tmp_path / "reports", "figures": tmp_path / "figures"}
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "draws-mine.png").write_text("not of a report")

@@ -1,4 +1,4 @@
-"""Studies through `cilab.running.play`: forecast, own agents, routes, labels, status."""
+"""Studies through `cilab.running`: forecast, own agents, routes, labels, status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cilab import store
 from cilab.collect.litellm_model import LiteLLMModel
 from cilab.collect.model import CallError, Completion, Usage
 from cilab.core.errors import StudyError
-from cilab.running import play as runs
+from cilab.running import load
 from cilab.shell import app as cli
 
 MAZES = "mazes: {count: 2}"
@@ -78,8 +78,8 @@ def test_a_price_of_the_study_overrides_the_list(tmp_path):
 
 def test_a_plain_name_is_reached_as_the_registry_says_and_a_provider_string_as_it_stands(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    loaded = runs.load_study(study(tmp_path, "[gpt-4.1]", "models: {mine: {route: openai/x, api_base: 'http://h'}}"))
-    resolve = runs.resolver(loaded, {})
+    loaded = load.load_study(study(tmp_path, "[gpt-4.1]", "models: {mine: {route: openai/x, api_base: 'http://h'}}"))
+    resolve = load.resolver(loaded, {})
     assert isinstance(resolve("gpt-4.1"), LiteLLMModel)
     assert resolve("gpt-4.1").name == "openai/gpt-4.1"
     assert resolve("azure/gpt-4.1").name == "azure/gpt-4.1"
@@ -188,7 +188,7 @@ def paid(monkeypatch):
 
     def use(usd):
         model = Paid(usd)
-        monkeypatch.setattr(runs, "resolver", lambda study, benchmarks: lambda name: model)
+        monkeypatch.setattr(load, "resolver", lambda study, benchmarks: lambda name: model)
         return model
 
     return use

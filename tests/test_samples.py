@@ -15,9 +15,16 @@ import pytest
 import cilab
 from cilab.core.tables import frame
 from cilab.datasets.dataset import Dataset
-from cilab.humans import samples
+from cilab.humans import (
+    CONTEXT_CHARS,
+    SampleError,
+    restore,
+    sample_messages,
+    sample_runs,
+    show_item,
+    write_form,
+)
 from cilab.humans.answers import import_labels, import_reviews
-from cilab.humans.samples import SampleError, restore, sample_messages, sample_runs, show_item, write_form
 
 MODELS = ("secret-alpha", "secret-beta", "secret-gamma")
 DIMENSIONS = ("handling_conflict", "taking_initiative")
@@ -355,4 +362,4 @@ def test_a_cell_stays_below_what_a_spreadsheet_takes(tmp_path):
     long = data.tables["messages"].with_columns(pl.col("content") + "long words " * 9000)
     data = Dataset("s", {**data.tables, "messages": long}, simulated=False, kind="imported")
     form = write_form(sample_messages(data, 2), tmp_path / "form")
-    assert max(len(v) for row in rows_of(form.csv[0]) for v in row.values()) < samples.CONTEXT_CHARS["runs"] + 2500
+    assert max(len(v) for row in rows_of(form.csv[0]) for v in row.values()) < CONTEXT_CHARS["runs"] + 2500

@@ -15,7 +15,7 @@ import pytest
 import cilab
 from cilab import store
 from cilab.core.tables import RUNS, frame
-from cilab.running.play import status
+from cilab.running.status import status
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cilab import store
 from cilab.collect.rows import wire_delta
-from cilab.core.errors import CilabError, StoreError, TableError
+from cilab.core.errors import CilabError, CilabWarning, StoreError, TableError
 from cilab.core.tables import TABLES, TABLES_VERSION, frame
 from cilab.store import journal, parts
 
@@ -444,10 +444,21 @@ def rewrite(path, change, meta=None):
     pq.write_table(change(table).replace_schema_metadata(kept | (meta or {})), path)
 
 
-def test_a_part_of_a_newer_version_is_refused(tmp_path):
+def test_a_part_of_a_newer_layout_is_refused(tmp_path):
+    store.write_group(tmp_path, frames(1))
+    rewrite(part(tmp_path), lambda t: t, {b"cilab_layout": b"99"})
+    assert "written by a newer cilab (layout 99" in line(lambda: ids(tmp_path))
+    assert "written by a newer cilab (layout 99" in line(lambda: store.open_study(tmp_path))
+
+
+def test_a_part_of_newer_tables_is_read_and_not_written_to(tmp_path):
     store.write_group(tmp_path, frames(1))
     rewrite(part(tmp_path), lambda t: t, {b"cilab_tables": b"99"})
-    assert "written by a newer cilab (tables 99" in line(lambda: ids(tmp_path))
+    with pytest.warns(CilabWarning, match="written by a newer cilab \\(tables 99"):
+        assert ids(tmp_path) == ["run001"]
+    for action in (lambda: store.write_group(tmp_path, frames(2)), lambda: store.check_parts(tmp_path)):
+        assert "written by a newer cilab (tables 99" in line(action)
+    assert ids(tmp_path) == ["run001"]
 
 
 @pytest.mark.parametrize(
@@ -483,7 +494,7 @@ def test_a_part_with_other_columns_is_refused_also_after_a_good_one(tmp_path, ch
     assert text.startswith(str(part(tmp_path, number=3))) and words in text
 
 
-@pytest.mark.parametrize("meta", [{b"cilab_tables": b"99"}, {b"cilab_tables": b"one"}, {b"cilab_jobs": b"[1"}])
+@pytest.mark.parametrize("meta", [{b"cilab_layout": b"99"}, {b"cilab_tables": b"one"}, {b"cilab_jobs": b"[1"}])
 def test_metadata_is_looked_at_also_after_a_good_part(tmp_path, meta):
     for i in range(1, 4):
         store.write_group(tmp_path, frames(i))

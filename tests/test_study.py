@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cilab.collect.limits import Limit
 from cilab.core.errors import CilabError, StudyError
-from cilab.running.play import benchmarks, load_study
+from cilab.running.load import benchmarks, load_study
 from cilab.running.study_file import StudyFile, load, parse
 
 STUDIES = Path(__file__).resolve().parents[1] / "studies"

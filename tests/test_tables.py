@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cilab.core.errors import TableError
-from cilab.core.tables import EVIDENCE, TABLES, check, check_rows, check_types, empty, frame, valid_text
+from cilab.core.tables import TABLES, check, check_rows, check_types, empty, frame, valid_text
+from cilab.teamwork.terms import EVIDENCE
 
 RUN = {
     "run_id": "r",

@@ -26,8 +26,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.tables import DIMENSIONS
 from cilab.datasets.release import model as m
+from cilab.teamwork.terms import DIMENSIONS
 
 Array = m.Array
 Ints = NDArray[np.int64]

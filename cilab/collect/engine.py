@@ -44,7 +44,7 @@ from cilab.collect.rows import (
     wire_unfold,
 )
 from cilab.collect.spec import Play, Requirement, Rollout, RunSpec, Seats
-from cilab.core.errors import CilabError, StoreError
+from cilab.core.errors import CilabError, StoreError, first_line
 from cilab.core.redact import redact
 from cilab.core.tables import TABLES_VERSION
 from cilab.core.version import __version__
@@ -804,5 +804,4 @@ def _describe(e: Exception) -> str:
 
     frames = traceback.extract_tb(e.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    words = str(e).splitlines()
-    return f"{type(e).__name__}: {words[0] if words else ''}{where}"
+    return f"{type(e).__name__}: {first_line(e, '')}{where}"

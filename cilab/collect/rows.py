@@ -15,11 +15,9 @@ from pydantic_core import to_json
 from cilab.collect.model import CallError, Completion, Message, Refusal, Sampling, ToolCall
 from cilab.collect.spec import RunSpec, digest
 from cilab.core.errors import TableError
-from cilab.core.tables import check_rows
+from cilab.core.tables import RUNS, check_rows
 
 _USAGE = ("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached")
-#: Columns of the runs table that a benchmark may know in advance and put into `hints`.
-_HINTED = ("dimension", "source_family", "split", "maze_size", "wall_density", "path_length", "relay_k", "relay_kind")
 
 
 def wire_delta(wire: Sequence[Message], tools: Any, before: Sequence[Message], before_index: int | None) -> str:
@@ -190,7 +188,7 @@ def run_row(spec: RunSpec, known: Mapping[str, Any], calls: Sequence[Mapping[str
         "spec_json": identity,
         "spec_hash": digest({"spec": spec.identity(), "hints": dict(spec.hints)}),
     }
-    row |= {k: spec.hints[k] for k in _HINTED if k in spec.hints}
+    row |= {k: spec.hints[k] for k in RUNS.hinted if k in spec.hints}
     played = [c for c in calls if c["purpose"] == "play" and c["model_asked"] == spec.model]
     row |= {
         "tokens_in": total(c.get("tokens_in") for c in calls),

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cilab.collect.model import ChatModel, Sampling
 
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+#: What `--with` calls code in a model's place.
+RULES = "rules"
+#: The label of an answer that was none.
+UNPARSED = "unparsed"
 _ID_BYTES = 15
 
 
@@ -47,6 +54,31 @@ class ModelEntry(Strict):
 
 
 Entry = Annotated[ModelEntry, BeforeValidator(_entry)]
+
+
+class Block(Strict):
+    """A block of a study file; a benchmark's own adds its keys and says what it calls.
+
+    `scaled` is for `--scale`; a block that names folders also has `beside(folder)`, which places them as they lie from
+    the study file's.
+    """
+
+    benchmark: str
+    #: Version of a user's own agent by its `python:` name; filled with the hash of its source when left out. A plan
+    #: puts those of the models that a run calls into its settings.
+    code: dict[str, str] = {}
+
+    def model_names(self) -> set[str]:
+        """Every model that the block calls."""
+        raise NotImplementedError
+
+    def with_code(self, versions: Mapping[str, str]) -> Self:
+        """The block with the versions of the user's own agents, those given in the block kept."""
+        return self.model_copy(update={"code": {**versions, **self.code}})
+
+    def scaled(self, factor: float) -> Self:
+        """The block with its number of tasks times `factor`, at least one; as it is where it has no number."""
+        return self
 
 
 class SamplingEntry(Strict):
@@ -179,31 +211,73 @@ class Forecast:
     tokens_out: Mapping[str, tuple[float, float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """What a benchmark offers to the engine.
+#: Asks about one stored run: (the run's row, the model or None for rules, sampling) -> rows of the look's table, one by
+#: one and without run_id and rater. What was given before an error is kept.
+Ask = Callable[[Mapping[str, Any], ChatModel | None, Sampling], AsyncIterator[dict[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A second look at stored rollouts by another model, or by rules: nothing is replayed.
 
     Attributes
     ----------
-    name : as in the runs table.
-    block : pydantic model of its block in a study file (`model_names()`, `scaled(factor)`, and `beside(folder)`
-        where it names folders).
+    what : what it looks at, in words, as in "holds no finished maze rollout to grade".
+    choose : (opened study, sample, seed) -> the runs to look at: a data frame with `run_id` and whatever `ask` reads,
+        each run once and in the order of run ids. `sample` is None for every run.
+    open : (opened study, those runs) -> `ask`, which reads in chunks what it needs of them.
+    sampling : number of the repeat, from 0 -> Sampling.
+    prompt : () -> hash of the prompts that it sends, where they are not those of the run itself.
+    features : of annotations: a look without a value in any of them could not be read.
+    rules : whether code can do it as well: `--with rules`.
+    choices : (opened study, run ids) -> task id -> label -> definition, for people's forms; of looks that give labels.
+    """
+
+    what: str
+    choose: Callable[[Any, int | None, int], DataFrame]
+    open: Callable[[Any, DataFrame], Ask]
+    sampling: Callable[[int], Sampling]
+    prompt: Callable[[], str] = str
+    features: tuple[str, ...] = ()
+    rules: bool = False
+    choices: Callable[[Any, Sequence[str]], dict[str, dict[str, str]]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """What a benchmark brings: an entry point among `cilab.benchmarks` of its package leads to one.
+
+    Its own columns of the runs table, and its words of closed lists (versions), come by another of the same name, among
+    `cilab.columns`: they are read without loading the benchmark.
+
+    Attributes
+    ----------
+    name : as in the runs table, and the entry point's name.
+    block : its block of a study file, a kind of `Block`.
     plan : block -> run specs; gives the same specs at every call.
     play : plays one spec.
     simulated : profile name -> ChatModel, for `sim/<profile>`.
     forecast : spec -> Forecast.
     describe : profile name -> columns of the models table (family, strength, ...), for `sim/<profile>`.
     tasks : block -> rows of the tasks table, where the benchmark has tasks with properties of their own.
+    looks : `grade`, `annotate` and `relabel`, as far as stored rollouts can be looked at again.
+    view : rows of a run (`cilab.show.rows.Rows`) -> what its page shows beside what every page does (`View`, there).
+    data_sets : name -> "module:function" of data sets that reports can stand on.
+    prove : as `cilab.teamwork.prove.check_tasks`, where its tasks bring exemplars that must come out as they say.
     """
 
     name: str
-    block: type[Any]
+    block: type[Block]
     plan: Callable[[Any], Iterable[RunSpec]]
     play: Play
     simulated: Callable[[str], ChatModel]
     forecast: Callable[[RunSpec], Forecast]
     describe: Callable[[str], Mapping[str, Any]]
     tasks: Callable[[Any], Iterable[Mapping[str, Any]]] | None = None
+    looks: Mapping[str, Look] = field(default_factory=dict)
+    view: Callable[[Any], Any] | None = None
+    data_sets: Mapping[str, str] = field(default_factory=dict)
+    prove: Callable[..., Any] | None = None
 
 
 def seat_sampling(spec: RunSpec, seat: str, effort: str | None = None) -> Sampling:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class CilabError(Exception):
     """Base of every error that cilab raises on purpose.
@@ -40,6 +42,10 @@ class ReportError(CilabError):
     """A report cannot be rendered."""
 
 
+class CilabWarning(UserWarning):
+    """Something that is told once, in one line, and refuses nothing."""
+
+
 def nearest(word: str, known: list[str] | tuple[str, ...], limit: int = 3) -> str:
     """' Did you mean a, b?' with the known names nearest to `word`, or an empty string."""
     import difflib
@@ -48,6 +54,24 @@ def nearest(word: str, known: list[str] | tuple[str, ...], limit: int = 3) -> st
     return f" Did you mean {', '.join(hits)}?" if hits else ""
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's words, or its class where it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def choice(
+    name: str, value: object, known: Collection[str], error: type[CilabError] = TableError, *, hint: bool = True
+) -> None:
+    """Refuse an argument that is none of its known words; with `hint`, the nearest of them are named.
+
+    >>> choice("setting", "sol", ("solo", "pair"))
+    Traceback (most recent call last):
+        ...
+    cilab.core.errors.TableError: setting is 'sol', not one of solo, pair. Did you mean solo?
+    """
+    if value not in known:
+        near = f".{nearest(str(value), list(known))}" if hint else ""
+        raise error(f"{name} is {value!r}, not one of {', '.join(known)}{near}")
+
+
+def first_line(error: BaseException, otherwise: str | None = None) -> str:
+    """The first line of what an error says; where it says nothing `otherwise`, which is its class unless given."""
+    lines = str(error).splitlines()
+    if lines:
+        return lines[0]
+    return type(error).__name__ if otherwise is None else otherwise

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from cilab.core.errors import CilabError, nearest
+from cilab.core.errors import CilabError, first_line, nearest
 
 
 def read_yaml(text: str, where: str, error: type[CilabError]) -> Any:
@@ -36,7 +36,7 @@ def read_yaml(text: str, where: str, error: type[CilabError]) -> Any:
         what = ", ".join(part for part in (e.context, e.problem) if part) or "cannot be parsed"
         raise error(f"{where}:{at} is no YAML: {' '.join(what.split())}.") from None
     except (yaml.YAMLError, ValueError) as e:
-        raise error(f"{where}: is no YAML: {(str(e).splitlines() or ['cannot be parsed'])[0]}.") from None
+        raise error(f"{where}: is no YAML: {first_line(e, 'cannot be parsed')}.") from None
     except RecursionError:
         raise error(f"{where}: is no YAML: nested too deeply.") from None
 

@@ -6,19 +6,20 @@ Imports `cilab.core.errors` and nothing else of ours. A package that brings some
     maze = "cilab.maze:BENCHMARK"
 
 The groups are `cilab.benchmarks` (a `cilab.collect.spec.Benchmark`), `cilab.columns` (its own columns of the runs
-table, a tuple of `cilab.core.columns.Column`, loaded without the benchmark) and `cilab.importers` (a function). What
-fails to load is named in a warning, once, and the rest works; asked for by name it is an error of one line.
+table, a tuple of `cilab.core.columns.Column`, loaded without the benchmark) and `cilab.importers` (a function: path and
+options -> `cilab.datasets.importers.report.Imported`). What fails to load is named in a warning, once, and the rest
+works; asked for by name it is an error of one line.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from cilab.core.errors import PluginError, nearest
+from cilab.core.errors import CilabWarning, PluginError, first_line, nearest
 
 BENCHMARKS, COLUMNS, IMPORTERS = "cilab.benchmarks", "cilab.columns", "cilab.importers"
 
@@ -59,7 +60,7 @@ def load(group: str, name: str) -> Any:
     try:
         return entry.load()
     except Exception as e:
-        reason = (str(e).splitlines() or [""])[0]
+        reason = first_line(e, "")
         raise PluginError(
             f"{group}: {name} of {_origin(entry)} does not load ({type(e).__name__}: {reason}). "
             "Mend or uninstall that package; everything else works."
@@ -67,15 +68,42 @@ def load(group: str, name: str) -> Any:
 
 
 @cache
+def optional(group: str, name: str) -> Any | None:
+    """As `load`, where one can do without: None for what is not there; what does not load is also a warning, once."""
+    if name not in names(group):
+        return None
+    try:
+        return load(group, name)
+    except PluginError as e:
+        warnings.warn(str(e), CilabWarning, stacklevel=2)
+        return None
+
+
 def loaded(group: str) -> Mapping[str, Any]:
     """Everything of a group that loads, by name; what does not is named in a warning, once."""
-    out = {}
-    for name in names(group):
-        try:
-            out[name] = load(group, name)
-        except PluginError as e:
-            warnings.warn(str(e), stacklevel=2)
-    return out
+    found = {name: optional(group, name) for name in names(group)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+class Found(Mapping[str, Any]):
+    """A group by name: all names are known, each is loaded when it is asked for (and raises what `load` does)."""
+
+    def __init__(self, group: str):
+        self._group = group
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in names(self._group):
+            raise KeyError(name)
+        return load(self._group, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in names(self._group)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names(self._group))
+
+    def __len__(self) -> int:
+        return len(names(self._group))
 
 
 def _origin(entry: EntryPoint) -> str:

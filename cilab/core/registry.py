@@ -17,7 +17,7 @@ from types import MappingProxyType
 import polars as pl
 
 from cilab.core import tables
-from cilab.core.errors import RegistryError, TableError, nearest
+from cilab.core.errors import RegistryError, TableError, first_line, nearest
 from cilab.core.paths import shipped
 
 #: Model strings that cilab plays itself. What follows is no model's name: `sim/gpt-5` is not gpt-5.
@@ -223,7 +223,7 @@ def _read(path: Path) -> pl.DataFrame:
     try:
         raw = pl.read_csv(path, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as e:
-        raise RegistryError(f"{path}: cannot read the models file ({str(e).splitlines()[0]})") from None
+        raise RegistryError(f"{path}: cannot read the models file ({first_line(e)})") from None
     unknown = [c for c in raw.columns if c not in tables.MODELS.names]
     if unknown:
         hint = nearest(unknown[0], tables.MODELS.names)

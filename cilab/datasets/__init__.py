@@ -1,13 +1,15 @@
 """Data to work with: published tables, simulated data sets of the papers' size, other people's runs.
 
 May import `cilab.show`, `cilab.store` and `cilab.core`. Never calls a model.
-Everything is imported when it is first used.
+Everything is imported when it is first used. `import_NAME` also finds the importers of other packages.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
+
+from cilab.core import plugins
 
 #: public name -> module that defines it
 _WHERE = {
@@ -33,4 +35,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_WHERE[name]), name)
         globals()[name] = value
         return value
+    kind = name.removeprefix("import_")
+    if kind != name and kind in plugins.names(plugins.IMPORTERS):
+        return plugins.load(plugins.IMPORTERS, kind)
     raise AttributeError(f"module 'cilab.datasets' has no attribute {name!r}")

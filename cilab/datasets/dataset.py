@@ -20,7 +20,7 @@ import polars as pl
 
 from cilab import store
 from cilab.core.errors import StoreError, nearest
-from cilab.core.tables import TABLES, check, empty
+from cilab.core.tables import TABLES, TABLES_VERSION, check, empty
 from cilab.store import Study
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Dataset:
     kind : `published` (rebuilt from printed numbers), `simulated`, or `imported` (other people's runs).
     truth : for simulated data the parameters that made them, by name; else None.
     notes : sentences that a reader of any result on these data should know.
+    version : the version of the tables that the frames were read in; None for this one. Of an older one, columns that
+        came later are null; of a newer one, what is not known is kept, and the data set cannot be saved.
 
     Raises
     ------
@@ -63,11 +65,12 @@ class Dataset:
     kind: Kind
     truth: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    version: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name in self.tables:
             _known(name)
-        checked = {name: check(name, df) for name, df in self.tables.items()}
+        checked = {name: check(name, df, self.version) for name, df in self.tables.items()}
         object.__setattr__(self, "tables", MappingProxyType(checked))
 
     def table(self, name: str) -> pl.LazyFrame:
@@ -85,6 +88,11 @@ class Dataset:
     runs, messages, calls, labels = Study.runs, Study.messages, Study.calls, Study.labels
     annotations, reviews, tasks, models = Study.annotations, Study.reviews, Study.tasks, Study.models
     last_finished_at = Study.last_finished_at
+
+    @property
+    def _newer(self) -> bool:
+        """True when its frames are of a newer version of the tables."""
+        return self.version is not None and self.version > TABLES_VERSION
 
     def show(self, run_id: str) -> Page:
         """The transcript of one run as a readable page, as of a study on disk (see `cilab.show.show`).

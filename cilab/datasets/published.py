@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from cilab.core import registry
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError, first_line, nearest
 from cilab.core.paths import shipped
 from cilab.core.tables import TABLES, frame
 from cilab.datasets.dataset import Dataset
@@ -199,7 +199,7 @@ def _read(source: _Source) -> pl.DataFrame:
             raise TableError(f"{path}: has no column {missing[0]}")
         df = df.select(_typed(old, dtype).alias(new) for old, new, dtype in source.columns)
     except pl.exceptions.PolarsError as e:
-        raise TableError(f"{path}: {str(e).splitlines()[0]}") from None
+        raise TableError(f"{path}: {first_line(e)}") from None
     return source.derive(df) if source.derive else df
 
 

@@ -1,4 +1,22 @@
-"""Samples for people, their forms, and their answers read back.
+"""Samples for people, their forms, and their answers read back: `cilab.samples`.
 
-May import `cilab.core`, `cilab.store`, `cilab.show` and `cilab.datasets`. Calls no model.
+`samples` draws, `forms` writes what people fill in, `answers` reads it (`cilab import labels|reviews`). May import
+`cilab.core`, `cilab.store`, `cilab.show` and `cilab.datasets`. Calls no model.
 """
+
+from cilab.humans.forms import CONTEXT_CHARS, Choices, Form, restore, show_item, write_form
+from cilab.humans.samples import JUDGES, Sample, SampleError, sample_messages, sample_runs
+
+__all__ = [
+    "CONTEXT_CHARS",
+    "JUDGES",
+    "Choices",
+    "Form",
+    "Sample",
+    "SampleError",
+    "restore",
+    "sample_messages",
+    "sample_runs",
+    "show_item",
+    "write_form",
+]

@@ -1,7 +1,8 @@
 """People's answers from forms: labels of messages, and reviews of verdicts.
 
-May import `cilab.core` and this folder's parts. An answer is matched to a run (and, for
-a label, to a message of it) of an opened study; one that fits none is reported and kept as extra, never guessed.
+May import `cilab.core`, `cilab.humans.samples` and parts of `cilab.datasets.importers`. An answer is matched to a run
+(and, for a label, to a message of it) of an opened study; one that fits none is reported and kept as extra, never
+guessed.
 
 Forms
     A CSV file (or any other that `reading` reads) with the columns `run_id, index, rater, label, reason` for labels,
@@ -26,9 +27,8 @@ from cilab.core.tables import empty, frame
 from cilab.datasets.importers.guess import columns_by_name, header_guess
 from cilab.datasets.importers.reading import clean, read_rows
 from cilab.datasets.importers.report import Imported, ImportFailed, Tally, short
+from cilab.humans.samples import JUDGES
 
-#: Raters that are judges: a person cannot answer under their names.
-JUDGES = ("referee", "second", "third", "final")
 _UNPARSED = "unparsed"
 Row = dict[str, Any]
 

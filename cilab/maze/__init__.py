@@ -2,14 +2,21 @@
 
 `grid` makes and splits mazes, `texts` holds the prompts, `plan` turns a study block into run specs,
 `play` plays one, `extract`, `schemes` and `grade` turn a transcript into an outcome, `annotate` looks
-for grounding and disagreement, `sim` are simulated agents.
+for grounding and disagreement, `looks` does both again on stored runs, `view` is what its pages show,
+`sim` are simulated agents.
+
+`terms` holds its words and columns, which are read without loading any of it.
 """
 
 from __future__ import annotations
 
-from cilab.collect.spec import Benchmark
-from cilab.maze.plan import MazeBlock, forecast, plan
-from cilab.maze.play import play
-from cilab.maze.sim import describe, simulated
+from typing import Any
 
-BENCHMARK = Benchmark("maze", MazeBlock, plan, play, simulated, forecast, describe)
+
+def __getattr__(name: str) -> Any:
+    """`BENCHMARK`, loaded at first use."""
+    if name != "BENCHMARK":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cilab.maze.benchmark import BENCHMARK
+
+    return BENCHMARK

@@ -14,11 +14,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from cilab.collect.spec import Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
+from cilab.collect.spec import (
+    RULES,
+    Block,
+    Entry,
+    Forecast,
+    ModelEntry,
+    Requirement,
+    RunSpec,
+    SamplingEntry,
+    Strict,
+)
 from cilab.maze import texts
 from cilab.maze.grid import Maze, MazeSettings, make
 
-RULES = "rules"
 #: Turns of a rollout in all (paper, section 3).
 MAX_TURNS = 50
 #: Expected messages of a pair and tokens of a message (paper, appendix D.5: 20 to 40 messages,
@@ -65,7 +74,7 @@ class Relay(Strict):
     seat: Literal["next", "1", "2"] = "next"
 
 
-class MazeBlock(Strict):
+class MazeBlock(Block):
     """A block of a study file with `benchmark: maze`."""
 
     benchmark: Literal["maze"]
@@ -83,8 +92,6 @@ class MazeBlock(Strict):
     grader: str = RULES
     grader_fallbacks: list[str] = []
     sampling: SamplingEntry = SamplingEntry()
-    #: Version of a user's own agent by its `python:` name; filled with the hash of its source when left out.
-    code: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _complete(self) -> MazeBlock:
@@ -110,10 +117,6 @@ class MazeBlock(Strict):
             entries += [e for pair in self.pairs for e in pair]
         names = {e.model for e in entries} | set(self.grader_fallbacks)
         return names if self.grader == RULES else names | {self.grader}
-
-    def with_code(self, versions: Mapping[str, str]) -> MazeBlock:
-        """The block with the versions of the user's own agents, those given in the block kept."""
-        return self.model_copy(update={"code": {**versions, **self.code}})
 
     def scaled(self, factor: float) -> MazeBlock:
         """The block with `count` mazes times `factor` (at least 1)."""

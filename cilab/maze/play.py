@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cilab.collect.model import Completion, Message
-from cilab.collect.spec import Rollout, RunSpec, Seats, seat_sampling
+from cilab.collect.spec import RULES, Rollout, RunSpec, Seats, seat_sampling
 from cilab.maze import texts
 from cilab.maze.grid import Maze, split
-from cilab.maze.plan import RULES, maze_of, seat_players
+from cilab.maze.plan import maze_of, seat_players
 
 #: Version of what turns a transcript into an outcome; stands in `rule_version`.
 RULE_VERSION = "maze-1"

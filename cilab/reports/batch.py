@@ -19,16 +19,14 @@ from string import Template
 from typing import Any
 
 from cilab import reports
-from cilab.core.errors import CilabError, ReportError, nearest
+from cilab.core import plugins
+from cilab.core.errors import CilabError, ReportError, first_line, nearest
 
 #: Called with (finished, in all, name, reason or None) as each report ends.
 Told = Callable[[int, int, str, str | None], None]
 
 #: A fork would take Polars' locks along.
 _CONTEXT = get_context("spawn")
-
-#: Which benchmark's runs a report reads, by the data set that its notebook takes by itself.
-_BENCHMARK = {"simulated_mazes": "maze", "simulated_release": "teamwork", "published_round": "teamwork"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def _outcome(name: str, done: Future[reports.RenderedReport]) -> reports.Rendere
         return str(e)
     if isinstance(e, BrokenProcessPool):
         return f"report {name}: the process that rendered it died (out of memory, or killed from outside)"
-    return f"report {name}: {type(e).__name__}: {(str(e).splitlines() or ['no reason given'])[0]}"
+    return f"report {name}: {type(e).__name__}: {first_line(e, 'no reason given')}"
 
 
 def _render(
@@ -151,15 +149,19 @@ def _refuse_stray(params: Mapping[str, Any], taken: Mapping[str, Mapping[str, st
 def _fitting(
     taken: Mapping[str, Mapping[str, str]], data: str | os.PathLike[str] | None
 ) -> tuple[list[str], dict[str, str]]:
-    """The reports whose benchmark the data hold; the others with the reason."""
+    """The reports whose benchmark the data hold; the others with the reason.
+
+    Which benchmark's runs a report reads is told by the data set that its notebook takes by itself.
+    """
     if data is None:
         return list(taken), {}
     study = reports.load(data)
     there = set(study.runs.select("benchmark").unique().collect()["benchmark"])
+    benchmark_of = {own: name for name, b in plugins.loaded(plugins.BENCHMARKS).items() for own in b.data_sets}
     left_out = {}
     for name, parameters in taken.items():
         own = parameters.get("data", "").strip("\"'")
-        if (wanted := _BENCHMARK.get(own)) is not None and wanted not in there:
+        if (wanted := benchmark_of.get(own)) is not None and wanted not in there:
             left_out[name] = f"needs {wanted} runs; {study.name} has none"
     return [name for name in taken if name not in left_out], left_out
 

@@ -13,8 +13,10 @@ What stays here and what goes there
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from types import TracebackType
@@ -29,35 +31,45 @@ from cilab.collect.pool import ModelPool
 from cilab.collect.spec import RunSpec
 from cilab.core.errors import CilabError
 from cilab.core.redact import one_line
-from cilab.running.play import benchmarks, load_study, model_policy, models_of, run_loaded
-from cilab.running.study_file import Study, parse
+from cilab.running.load import benchmarks, load_study, model_policy, models_of
+from cilab.running.play import run_loaded
+from cilab.running.study_file import Plan, parse
+
+#: Seconds to wait for the scheduler.
+_CONNECT_S = 20
+#: Seconds that a study waits for a worker when there is none.
+WITHOUT_WORKERS_S = 60.0
+#: Times that Dask starts a rollout whose worker died before it is called an error (the next session plays it again).
+_RETRIES = 20
 
 
-def run_on_cluster(path: str | os.PathLike[str], address: str, *, scale: float = 1.0, **settings: Any) -> Summary:
+def run_on_cluster(
+    path: str | os.PathLike[str],
+    address: str,
+    *,
+    scale: float = 1.0,
+    without_workers_s: float = WITHOUT_WORKERS_S,
+    **settings: Any,
+) -> Summary:
     """Play a study on the workers of a Dask cluster; the same call again continues after any interruption.
 
     Parameters
     ----------
     path, scale, settings : as in `cilab.run_study`.
     address : of the Dask scheduler, such as `tcp://host:8786`.
+    without_workers_s : as in `Cluster`.
 
     Raises
     ------
     CilabError
-        Bad input; the cluster cannot be reached, or went away.
+        Bad input; the cluster cannot be reached, went away, or has no workers.
     """
-    study = load_study(path, scale)
-    return run_loaded(study, elsewhere=Cluster(address, study), **settings)
-
-
-#: Seconds to wait for the scheduler.
-_CONNECT_S = 20
-#: Times that Dask starts a rollout whose worker died before it is called an error (the next session plays it again).
-_RETRIES = 20
+    plan = load_study(path, scale)
+    return run_loaded(plan, elsewhere=Cluster(address, plan, without_workers_s=without_workers_s), **settings)
 
 
 class ClusterError(CilabError):
-    """The cluster cannot be reached, or went away."""
+    """The cluster cannot be reached, went away, or has no workers."""
 
     exit_code = 1
 
@@ -68,11 +80,14 @@ class Cluster:
     Parameters
     ----------
     address : of the Dask scheduler, such as `tcp://host:8786`.
-    study : the study that is played.
+    plan : the study that is played.
+    without_workers_s : seconds to wait for a worker when there is none, at the start or later.
     """
 
-    def __init__(self, address: str, study: Study):
-        self.address, self._study = address, study
+    def __init__(self, address: str, plan: Plan, *, without_workers_s: float = WITHOUT_WORKERS_S):
+        self.address, self._plan = address, plan
+        self._without_workers_s, self._deserted = without_workers_s, False
+        self._playing: set[Any] = set()
         self._token = secrets.token_urlsafe(16)
         self.engine: Engine | None = None
 
@@ -87,21 +102,22 @@ class Cluster:
             self._client = await distributed.Client(
                 self.address, asynchronous=True, timeout=_CONNECT_S, set_as_default=False
             )
-            info = self._client.scheduler_info()
+            self._workers = max(1, len(await self._client.nthreads()))
         except (OSError, ValueError, TimeoutError) as e:
             raise ClusterError(
                 f"--scheduler {self.address}: cannot be reached ({one_line(str(e) or type(e).__name__)})"
             ) from None
-        self._workers = max(1, len(info.get("workers", {})))
         host = self.address.rpartition("://")[2].rpartition(":")[0]
         handlers = {"received": self._received, "keep": self._keep, "transcript": self._transcript}
         self._server = Server(handlers)
         await self._server.listen(f"tcp://{'127.0.0.1' if host in ('127.0.0.1', 'localhost') else get_ip(host)}:0")
+        self._watch = asyncio.create_task(self._watch_workers())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
+        self._watch.cancel()
         await self._client.close(timeout=5)
         await self._server.close()
 
@@ -113,35 +129,68 @@ class Cluster:
         Paused
             The engine is stopping.
         ClusterError
-            The scheduler is gone.
+            The scheduler is gone, or all workers are.
         """
         import distributed
 
-        line = (self._server.address, self._token)
-        future = self._client.submit(
+        deaths = 0
+        while deaths < _RETRIES:
+            if self._deserted:
+                raise self._no_workers()
+            future = self._submit(job)
+            self._playing.add(future)
+            try:
+                played: Played | None = await future
+            except distributed.KilledWorker as e:
+                deaths += e.allowed_failures + 1  # after so many the scheduler gives a task up
+                continue
+            except (distributed.CancelledError, OSError, TimeoutError) as e:
+                if self._deserted:
+                    raise self._no_workers() from None
+                why = one_line(str(e) or type(e).__name__)
+                raise ClusterError(
+                    f"--scheduler {self.address}: went away ({why}). What arrived is kept; start the cluster and run "
+                    "the same command again: it continues."
+                ) from None
+            finally:
+                self._playing.discard(future)
+            if played is None:
+                raise Paused
+            return played
+        text = f"cluster: {deaths} workers died under this rollout"
+        return Played("error", extra={"ended": "error", "error": text})
+
+    def _submit(self, job: Job) -> Any:
+        return self._client.submit(
             _play_there,
             job.spec,
-            (self._study.text, self._study.where),
-            line,
+            (self._plan.text, self._plan.where),
+            (self._server.address, self._token),
             self._workers,
             key=f"cilab-{job.id}-{secrets.token_hex(4)}",
             pure=False,
             retries=_RETRIES,
         )
-        try:
-            played: Played | None = await future
-        except distributed.KilledWorker:
-            text = f"cluster: {_RETRIES} workers died under this rollout"
-            return Played("error", extra={"ended": "error", "error": text})
-        except (distributed.CancelledError, OSError, TimeoutError) as e:
-            why = one_line(str(e) or type(e).__name__)
-            raise ClusterError(
-                f"--scheduler {self.address}: went away ({why}). What arrived is kept; start the cluster and run the "
-                "same command again: it continues."
-            ) from None
-        if played is None:
-            raise Paused
-        return played
+
+    async def _watch_workers(self) -> None:
+        """Give up every rollout that waits when the cluster has been without workers for too long."""
+        seen = time.monotonic()
+        while time.monotonic() - seen < self._without_workers_s:
+            await asyncio.sleep(min(1.0, self._without_workers_s / 4))
+            try:
+                there = await self._client.nthreads()
+            except OSError:  # the scheduler is away, which the rollouts hear themselves
+                there = {"unknown": 0}
+            if there:
+                seen = time.monotonic()
+        self._deserted = True
+        await self._client.cancel(list(self._playing), force=True)
+
+    def _no_workers(self) -> ClusterError:
+        return ClusterError(
+            f"--scheduler {self.address}: no workers for {self._without_workers_s:g} s. What arrived is kept; start "
+            f"workers (dask worker {self.address}) and run the same command again: it continues."
+        )
 
     # -- what workers ask
 
@@ -227,8 +276,8 @@ class _There:
 @lru_cache(maxsize=4)
 def _pool(text: str, where: str, workers: int) -> ModelPool:
     """A study's models in this process, with its share of each provider's limits."""
-    study = parse(text, benchmarks(), where=where)
-    policy, ready = model_policy(study), models_of(study)
+    plan = parse(text, benchmarks(), where=where)
+    policy, ready = model_policy(plan), models_of(plan)
     limits = {"default": Limit()} | policy["limits"]
     return ModelPool(
         ready.__getitem__, {name: limit.share(workers) for name, limit in limits.items()}, policy["policy"]

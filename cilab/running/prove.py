@@ -1,17 +1,15 @@
 """Proves tasks: every exemplar is played through the engine and must come out as it says.
 
-May import `cilab.teamwork`, `cilab.collect`, `cilab.store`, `cilab.stats.teamwork.failures`. Calls no language model;
-what it plays lies in a temporary folder and is thrown away.
+May import `cilab.collect`, `cilab.store`, `cilab.stats.teamwork.failures` and `cilab.running.play`. What an exemplar is
+and what must come out is the benchmark's business (`Benchmark.prove`). Calls no language model; what it plays lies in a
+temporary folder and is thrown away.
 """
 
 from __future__ import annotations
 
-import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,197 +19,43 @@ from cilab import store
 from cilab.collect import background
 from cilab.collect.engine import Engine, Job, rollout_job
 from cilab.collect.model import ChatModel
-from cilab.collect.spec import RunSpec
-from cilab.core.errors import nearest
-from cilab.core.tables import DIMENSIONS
+from cilab.collect.spec import Play, RunSpec
+from cilab.core import plugins
+from cilab.core.errors import StudyError
 from cilab.stats.teamwork.failures import NOTICED_BY_CHECK, sort_failures
-from cilab.teamwork import bank
-from cilab.teamwork.bank import Task
-from cilab.teamwork.judges import RATERS
-from cilab.teamwork.plan import check_sandbox
-from cilab.teamwork.play import play
-from cilab.teamwork.sim import ExemplarActor, SimJudge, SimPartner, Stubborn
-from cilab.teamwork.task import STAGES, TASK_ID, Exemplar, TaskError, dimension_labels, dimension_modes
-
-#: Agents that do one thing whatever happens, and the version that must stop them: (least share that fails, version).
-STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}
-_JUDGES = {rater: f"sim/exact-judge-{which}" for rater, which in zip(RATERS, "abc", strict=True)}
-_PARTNER = "sim/team-partner"
-#: How every tool begins when it refuses a call (`cilab.teamwork.tools`).
-REFUSAL = "error: "
 
 
-@dataclass(frozen=True)
-class TaskCheck:
-    """What came of proving tasks.
-
-    Attributes
-    ----------
-    table : one row per run: `task_id, dimension, exemplar, version, kind, expected, got, score, outcome, evidence,
-        labels, refused, as_expected`; `refused` are the answers of tools that refused a call. The stubborn agents are
-        the rows of kind `stubborn`, without an expectation of their own.
-    problems : one line each; empty when everything is proven.
-    shares : agent -> share of its runs (of the version that counts) that fail.
-    """
-
-    table: pl.DataFrame
-    problems: tuple[str, ...]
-    shares: Mapping[str, float]
-
-
-def check_tasks(wanted: Sequence[str] = ("*",), *, isolation: str = "bwrap") -> TaskCheck:
-    """Play every exemplar of the tasks, and the three stubborn agents.
+def check_tasks(wanted: Sequence[str] = ("*",), *, isolation: str = "bwrap", benchmark: str | None = None) -> Any:
+    """Play every exemplar of the tasks, and agents that do one thing whatever happens.
 
     Parameters
     ----------
     wanted : ids, patterns, dimensions or folders.
     isolation : `none` runs code without bubblewrap.
+    benchmark : whose tasks; None where one benchmark only has tasks to prove.
+
+    Returns
+    -------
+    TaskCheck
+        Of `cilab.teamwork.prove`: its `problems` are empty when everything is proven.
 
     Raises
     ------
     TaskError, SandboxError
         A task file is wrong, or code cannot be held here.
+    StudyError
+        It must be said which benchmark.
     """
-    tasks = bank.find(wanted)
-    check_sandbox(tasks, isolation)
-    models: dict[str, ChatModel] = {name: SimJudge(name[-1], slips=0.0) for name in _JUDGES.values()}
-    models[_PARTNER] = SimPartner()
-    asked: dict[str, tuple[Task, Exemplar | None, str]] = {}
-    specs = []
-    for task in tasks:
-        for spec, exemplar, agent in _runs_of(task, isolation, models):
-            asked[spec.run_id] = (task, exemplar, agent)
-            specs.append(spec)
-    rows, wrong = [], []
-    for run in _played(specs, models):
-        task, exemplar, agent = asked[run["run_id"]]
-        rows.append(_row(task, exemplar, agent, run))
-        wrong += _wrong(rows[-1], exemplar)
-    table = pl.DataFrame(rows, schema=_SCHEMA).sort("task_id", "kind", "exemplar")
-    shares = _shares(table)
-    return TaskCheck(table, (*wrong, *(_too_easy(shares) if len(tasks) >= 10 else ())), shares)
+    known = {name: b for name, b in plugins.loaded(plugins.BENCHMARKS).items() if b.prove is not None}
+    if benchmark is None and len(known) == 1:
+        benchmark = next(iter(known))
+    if benchmark not in known:
+        raise StudyError(f"tasks of which benchmark? Those of {', '.join(known) or 'none'} can be proven.")
+    return known[benchmark].prove(wanted, isolation, partial(_played, known[benchmark].play), _failure)
 
 
-_SCHEMA = {
-    "task_id": pl.String,
-    "dimension": pl.String,
-    "exemplar": pl.String,
-    "version": pl.String,
-    "kind": pl.String,
-    "expected": pl.String,
-    "got": pl.String,
-    "score": pl.Float64,
-    "outcome": pl.String,
-    "evidence": pl.List(pl.String),
-    "labels": pl.List(pl.String),
-    "refused": pl.List(pl.String),
-    "as_expected": pl.Boolean,
-}
-
-
-def list_tasks(wanted: Sequence[str] = ("*",)) -> pl.DataFrame:
-    """One row per task: id, dimension, source, seats, live partners, rounds, sandbox, whether it executes code, title.
-
-    Raises
-    ------
-    TaskError
-        As `check_tasks`.
-    """
-    rows = [
-        {
-            "task_id": task.id,
-            "dimension": task.file.dimension,
-            "source_family": task.file.source.family,
-            "real_world": task.file.real_world,
-            "seats": len(task.file.seats),
-            "partners": len(task.file.of_kind("partner")),
-            "rounds": task.file.rounds,
-            "sandbox": task.file.sandbox is not None,
-            "executes_code": task.file.executes_code,
-            "title": task.file.title,
-        }
-        for task in bank.find(wanted)
-    ]
-    return pl.DataFrame(rows)
-
-
-def write_template(task_id: str, dimension: str, out: str | os.PathLike[str]) -> Path:
-    """Write `out/<task_id>/task.yaml`, a small task with a comment on every part, to be rewritten; returns its path.
-
-    Raises
-    ------
-    TaskError
-        The id or the dimension is none, or the folder is there already.
-    """
-    if not re.fullmatch(TASK_ID, task_id):
-        raise TaskError(f"{task_id!r}: an id has small letters, digits, dashes and underscores only.")
-    if dimension not in DIMENSIONS:
-        raise TaskError(
-            f"--dimension {dimension}: is none.{nearest(dimension, DIMENSIONS)} Known: {', '.join(DIMENSIONS)}"
-        )
-    if dimension in ("handling_conflict", "taking_over"):
-        raise TaskError(
-            f"--dimension {dimension}: needs a deal or an inherited session, which no template can guess. Copy one "
-            f"of ours: `cilab tasks list {dimension}` names them."
-        )
-    path = Path(out) / task_id / "task.yaml"
-    text = (resources.files("cilab.teamwork") / "template.yaml").read_text(encoding="utf-8")
-    labels = dimension_labels(dimension)
-    seen = next(name for name, label in labels.items() if label.noticed)
-    gives = next((name for name, label in labels.items() if label.gives_way), None)
-    plain = next(name for name, label in labels.items() if not label.noticed and not label.gives_way)
-    for mark, value in (
-        ("ID", task_id),
-        ("DIMENSION", dimension),
-        ("SEEN", seen),
-        ("GIVES", gives or plain),
-        ("PLAIN", plain),
-    ):
-        text = text.replace(f"<{mark}>", value)
-    try:
-        path.parent.mkdir(parents=True)
-        path.write_text(text, encoding="utf-8")
-    except FileExistsError:
-        raise TaskError(f"{path.parent}: is there already; choose another id or folder.") from None
-    except OSError as e:
-        raise TaskError(f"{path}: cannot be written ({e.strerror}).") from None
-    return path
-
-
-# -- what is played -----------------------------------------------------------------------------------------------
-
-
-def _runs_of(
-    task: Task, isolation: str, models: dict[str, ChatModel]
-) -> Iterator[tuple[RunSpec, Exemplar | None, str]]:
-    for exemplar in task.file.exemplars:
-        name = f"sim/exemplar-{task.id}-{exemplar.name}"
-        models[name] = ExemplarActor(name, exemplar)
-        yield _spec(task, name, exemplar.version, isolation), exemplar, exemplar.name
-    for agent, (_, version) in STUBBORN.items():
-        name = f"sim/team-{agent}"
-        models.setdefault(name, Stubborn(agent))
-        yield _spec(task, name, version, isolation), None, agent
-
-
-def _spec(task: Task, model: str, version: str, isolation: str) -> RunSpec:
-    team = version != "alone"
-    partners = {s.id: _PARTNER for s in task.file.of_kind("partner")} if team else {}
-    return RunSpec(
-        benchmark="teamwork",
-        task_id=task.id,
-        task_hash=task.task_hash,
-        version=version,
-        model=model,
-        seed=0,
-        judges=_JUDGES if team else {},
-        settings={"partners": partners} if partners else {},
-        hints={"folder": str(task.folder), "dimension": task.file.dimension, "isolation": isolation},
-    )
-
-
-def _played(specs: Sequence[RunSpec], models: Mapping[str, ChatModel]) -> list[dict[str, Any]]:
-    """The runs with their final labels, in the order of `specs`."""
+def _played(play: Play, specs: Sequence[RunSpec], models: Mapping[str, ChatModel]) -> dict[str, pl.DataFrame]:
+    """The tables of what was played, runs in the order of `specs`."""
     with tempfile.TemporaryDirectory(prefix="cilab-tasks-") as folder:
 
         def jobs() -> Iterator[Job]:
@@ -220,113 +64,22 @@ def _played(specs: Sequence[RunSpec], models: Mapping[str, ChatModel]) -> list[d
         engine = Engine(Path(folder), study="task check", resolve=models.__getitem__)
         background.submit(engine.run(jobs)).result()
         study = store.Study(Path(folder))
-        final = study.labels.filter(pl.col("rater") == "final").sort("run_id", "index")
-        said = final.group_by("run_id").agg(pl.col("label").alias("labels"), pl.col("noticed").any().alias("seen"))
-        answers = study.messages.filter(
-            (pl.col("kind") == "tool_result")
-            & (pl.col("delivered_to").list.len() > 0)  # not those of an inherited session
-            & pl.col("tool_output").str.starts_with(REFUSAL)
-        ).sort("run_id", "index")
-        refused = answers.group_by("run_id", maintain_order=True).agg(pl.struct("tool", "tool_output").alias("refused"))
-        runs = study.runs.join(said, on="run_id", how="left").join(refused, on="run_id", how="left").collect()
-        by_id = {run["run_id"]: run for run in runs.iter_rows(named=True)}
-        return [by_id[spec.run_id] for spec in specs]
+        order = pl.LazyFrame({"run_id": [spec.run_id for spec in specs]}, schema={"run_id": pl.String})
+        runs = order.join(study.runs, on="run_id", how="left", maintain_order="left")
+        return {"runs": runs.collect(), "messages": study.messages.collect(), "labels": study.labels.collect()}
 
 
-# -- what came out --------------------------------------------------------------------------------------------------
-
-
-def _row(task: Task, exemplar: Exemplar | None, agent: str, run: Mapping[str, Any]) -> dict[str, Any]:
-    got = _got(task, run)
-    expected = exemplar.expect if exemplar else None
-    right = None
-    if exemplar is not None:
-        right = _came_out(exemplar, got, run["score"]) and exemplar.refused == bool(run["refused"])
-    return {
-        "task_id": task.id,
-        "dimension": task.file.dimension,
-        "exemplar": agent,
-        "version": run["version"],
-        "kind": exemplar.kind if exemplar else "stubborn",
-        "expected": expected,
-        "got": got,
-        "score": run["score"],
-        "outcome": run["outcome"] if run["status"] == "ok" else run["error"],
-        "evidence": run["evidence"] or [],
-        "labels": run["labels"] or [],
-        "refused": [_refusal(**answer) for answer in run["refused"] or ()],
-        "as_expected": right,
-    }
-
-
-def _got(task: Task, run: Mapping[str, Any]) -> str:
-    """pass, error, the stage of the failure, or fail where no stage applies (alone and baseline, or no rule fits)."""
-    if run["status"] != "ok":
-        return "error"
-    if run["passed"]:
-        return "pass"
-    if run["version"] != "test":
-        return "fail"
-    evidence = run["evidence"] or []
-    by_check = bool(set(evidence) & set(NOTICED_BY_CHECK))
+def _failure(run: Mapping[str, Any]) -> tuple[str, str]:
+    """Stage and mode of a failed test run by the rules that the statistics use."""
+    by_check = bool(set(run["evidence"]) & set(NOTICED_BY_CHECK))
     failed = pl.DataFrame(
         {
-            "dimension": [task.file.dimension],
+            "dimension": [run["dimension"]],
             "score": [run["score"]],
             "outcome": [run["outcome"]],
-            "evidence": pl.Series([evidence], dtype=pl.List(pl.String)),
-            "labels": pl.Series([run["labels"] or []], dtype=pl.List(pl.String)),
-            "noticed": [bool(run["seen"]) or by_check],
+            "evidence": pl.Series([run["evidence"]], dtype=pl.List(pl.String)),
+            "labels": pl.Series([run["labels"]], dtype=pl.List(pl.String)),
+            "noticed": [run["noticed"] or by_check],
         }
     )
-    mode = sort_failures(failed)["mode"][0]
-    stage = sort_failures(failed)["stage"][0].replace(" ", "_").removesuffix("_it")
-    expected = dimension_modes(task.file.dimension)
-    return stage if stage in STAGES and (mode in expected.values() or stage in expected) else "fail"
-
-
-def _refusal(tool: str, tool_output: str) -> str:
-    """What a tool answered to a call that it refused, with the tool's name once."""
-    return f"{tool}: {tool_output.removeprefix(REFUSAL).removeprefix(f'{tool}: ')}"
-
-
-def _came_out(exemplar: Exemplar, got: str, score: float | None) -> bool:
-    right = got == exemplar.expect or (exemplar.expect == "fail" and got not in ("pass", "error"))
-    return right and (exemplar.score is None or exemplar.score == score)
-
-
-def _wrong(row: Mapping[str, Any], exemplar: Exemplar | None) -> Iterator[str]:
-    """What is wrong with a run, if anything."""
-    if exemplar is None:
-        if row["got"] == "error":
-            yield f"{row['task_id']}: the {row['exemplar']} agent ends in an error: {row['outcome']}"
-        return
-    where, refused = f"{row['task_id']}: exemplars.{row['exemplar']} ({row['version']})", "; ".join(row["refused"])
-    if not _came_out(exemplar, row["got"], row["score"]):
-        seen, said = (", ".join(row[k]) or "none" for k in ("evidence", "labels"))
-        yield (
-            f"{where}: expected {row['expected']}, got {row['got']} (outcome {row['outcome']}, score {row['score']}, "
-            f"evidence {seen}, labels {said}{f', refused {refused}' if refused else ''})"
-        )
-    elif refused and not exemplar.refused:
-        yield (
-            f"{where}: a tool refuses its call: {refused}. Mend the call, or write `refused: true` if that is what "
-            "the exemplar shows."
-        )
-    elif exemplar.refused and not refused:
-        yield f"{where}: says `refused: true`, but no tool refuses a call of it."
-
-
-def _shares(table: pl.DataFrame) -> dict[str, float]:
-    stubborn = table.filter(pl.col("kind") == "stubborn")
-    failed = stubborn.group_by("exemplar").agg((pl.col("got") != "pass").mean().alias("share"))
-    return dict(sorted(failed.iter_rows()))
-
-
-def _too_easy(shares: Mapping[str, float]) -> Iterator[str]:
-    for agent, (least, version) in STUBBORN.items():
-        if shares[agent] < least:
-            yield (
-                f"the {agent} agent fails {shares[agent]:.0%} of the {version} runs; at least {least:.0%} must fail. "
-                "`table` names the tasks that it passes."
-            )
+    return sort_failures(failed).select("stage", "mode").row(0)

@@ -1,7 +1,7 @@
 """Study files: YAML in, a validated plan out, or one clear line on what is wrong.
 
 May import `cilab.collect.spec`, `limits`, `redact` and `cilab.core`. The benchmarks
-are handed in by `cilab.running.play`; no model is called here.
+are handed in by `cilab.running.load`; no model is called here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from cilab.collect.limits import Limit
 from cilab.collect.spec import Benchmark, RunSpec, Strict
-from cilab.core.errors import CilabError, StudyError, nearest
+from cilab.core.errors import CilabError, PluginError, StudyError, nearest
 from cilab.core.inputs import checked, read_yaml
 from cilab.core.redact import hide_credentials
 
@@ -80,7 +80,7 @@ class StudyFile(_Numbers):
 
 
 @dataclass(frozen=True)
-class Study:
+class Plan:
     """A study file with its blocks checked.
 
     Attributes
@@ -135,7 +135,7 @@ class Study:
         return {name for _, block in self.blocks for name in block.model_names()}
 
 
-def load(path: Path, benchmarks: Mapping[str, Benchmark], scale: float = 1.0) -> Study:
+def load(path: Path, benchmarks: Mapping[str, Benchmark], scale: float = 1.0) -> Plan:
     """Read and check a study file.
 
     Raises
@@ -177,7 +177,7 @@ def parse(
     where: str = "study",
     scale: float = 1.0,
     folder: Path | None = None,
-) -> Study:
+) -> Plan:
     """As `load`, from the file's text; folders that a block names are looked for in `folder` first."""
     if not 0 < scale < math.inf:
         raise StudyError(f"--scale {scale}: must be a number above 0.")
@@ -195,11 +195,15 @@ def parse(
         if not isinstance(name, str) or name not in benchmarks:
             hint = nearest(str(name), list(benchmarks))
             raise StudyError(f"{where}: {at}.benchmark is {name!r}; known: {', '.join(benchmarks)}.{hint}")
-        part = checked(benchmarks[name].block, block, where, at, StudyError)
+        try:
+            benchmark = benchmarks[name]
+        except PluginError as e:
+            raise StudyError(f"{where}: {at}.benchmark: {e}") from None
+        part = checked(benchmark.block, block, where, at, StudyError)
         if folder is not None and hasattr(part, "beside"):
             try:
                 part = part.beside(folder)
             except CilabError as e:
                 raise StudyError(f"{where}: {at}: {e}") from None
-        blocks.append((benchmarks[name], part.scaled(scale) if scale != 1.0 else part))
-    return Study(file, text, tuple(blocks), where)
+        blocks.append((benchmark, part.scaled(scale) if scale != 1.0 else part))
+    return Plan(file, text, tuple(blocks), where)

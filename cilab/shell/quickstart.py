@@ -1,6 +1,6 @@
 """`cilab quickstart`: from nothing to a page of reports on both benchmarks, on the embedded models alone.
 
-May import `cilab.running.play`, `cilab.running.again`, `cilab.reports.batch`. Needs no key and no network.
+May import `cilab.running`, `cilab.reports.batch`. Needs no key and no network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from cilab.collect.local_model import LocalModel
 from cilab.collect.model import CallError
 from cilab.core.paths import shipped
 from cilab.reports.batch import Told
-from cilab.running.play import STUDIES, load_study, run_loaded
+from cilab.running.load import folder_of, load_study
+from cilab.running.play import run_loaded
 
 #: Reports on what the study holds, as a newcomer should meet them; `cilab report all` renders the others too.
 REPORTS = ("start_here", "leaderboard", "failures", "conflict", "maze_gap", "maze_pairs", "maze_relay")
@@ -60,13 +61,13 @@ def quickstart(out: Path | None = None, *, show_progress: bool = True, told: Tol
     from cilab.reports import batch as report_all
     from cilab.running.again import regrade
 
-    study = load_study(shipped("studies/quickstart.yaml"))
+    plan = load_study(shipped("studies/quickstart.yaml"))
     left_out = _missing_local()
     if left_out:
-        kept = tuple((b, block) for b, block in study.blocks if not _local(block))
-        study = replace(study, blocks=kept)
-    data = out or STUDIES / study.file.name
-    summary = run_loaded(study, out=data, show_progress=show_progress)
+        kept = tuple((b, block) for b, block in plan.blocks if not _local(block))
+        plan = replace(plan, blocks=kept)
+    data = folder_of(plan, out)
+    summary = run_loaded(plan, out=data, show_progress=show_progress)
     if summary.stopped or summary.fatal:
         return Quickstart(summary, data, None, {}, left_out)
     # Free, by rules: the report then shows what moves in random order would get.

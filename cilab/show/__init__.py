@@ -2,22 +2,28 @@
 
 May import `cilab.store` and `cilab.core`. It is what stands behind `.show` of a study and of a data set,
 and asks them for their tables; calls no model, grades nothing, fetches nothing. A page needs no script and no network,
-and every word of a run stands in it as text: what agents write is never markup here.
+and every word of a run stands in it as text: what agents write is never markup here. What only one benchmark's runs
+have, its `view` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
+from cilab.core import plugins
 from cilab.core.errors import StoreError
 from cilab.show.page import Page
-from cilab.show.words import is_told, visible
+from cilab.show.rows import View
+from cilab.show.words import is_told, number, visible
 
 _RATERS = ("referee", "second", "third", "final")
 _SIMULATED = ("sim/", "sim:")
+#: Columns that benchmarks bring and every page says in its own place.
+_SAID = ("version", "evidence", "joint_share")
 _TABLES = ("runs", "messages", "labels", "calls", "annotations", "reviews", "tasks")
 
 
@@ -51,7 +57,7 @@ def show(study: Any, run_id: str) -> Page:
     notes = [f"{len(rows['runs'])} rows have this run id; the first is shown."] if len(rows["runs"]) > 1 else []
     run = rows["runs"][0]
     task = next((t for t in rows["tasks"] if t["benchmark"] == run["benchmark"]), {})
-    return Page(
+    page = Page(
         run=run,
         messages=tuple(rows["messages"]),
         labels=tuple(rows["labels"]),
@@ -62,6 +68,7 @@ def show(study: Any, run_id: str) -> Page:
         simulated=_simulated(study, rows),
         notes=tuple(notes),
     )
+    return _viewed(page)
 
 
 def show_blind(study: Any, run_id: str, *, name: str, until: int | None = None) -> Page:
@@ -91,7 +98,7 @@ def show_blind(study: Any, run_id: str, *, name: str, until: int | None = None) 
     seats = sorted({m["seat"] for m in page.messages} & models)
     alias = {seat: f"agent {i}" for i, seat in enumerate(seats, 1)}
     run = {k: page.run[k] for k in ("benchmark", "task_id", "dimension")} | {"run_id": name}
-    return Page(
+    blind = Page(
         run=run,
         messages=tuple(_blinded(m, alias) for m in kept),
         task=page.task,
@@ -100,6 +107,28 @@ def show_blind(study: Any, run_id: str, *, name: str, until: int | None = None) 
         marked=until,
         blind=True,
     )
+    return _viewed(blind)
+
+
+def _viewed(page: Page) -> Page:
+    """The page with what its run's benchmark adds; of a benchmark that is not installed here, or fails, nothing."""
+    benchmark = plugins.optional(plugins.BENCHMARKS, page.run["benchmark"])
+    if benchmark is None:
+        return page
+    try:
+        view = View() if benchmark.view is None else benchmark.view(page)
+    except Exception as e:  # code of another package: the run is readable without it
+        reason = (str(e).splitlines() or [""])[0]
+        note = visible(f"The view of {page.run['benchmark']} failed ({type(e).__name__}: {reason}).")
+        return replace(page, notes=(*page.notes, note))
+    columns = plugins.optional(plugins.COLUMNS, page.run["benchmark"]) or ()
+    rest = [c.name for c in columns if c.name not in (*view.facts, *_SAID) and page.run.get(c.name) is not None]
+    plain = {name: (name.replace("_", " "), _plain(page.run[name])) for name in rest}
+    return replace(page, view=replace(view, facts={**view.facts, **plain}))
+
+
+def _plain(value: Any) -> str | None:
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def _blinded(message: Mapping[str, Any], alias: Mapping[str, str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from cilab.show.words import (
     FOLD_CHARS,
     FOLD_LINES,
     KINDS,
+    MAP_SYMBOLS,
     SYMBOLS,
     TASK_FOLD_CHARS,
     TASK_KINDS,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 #: Of a long text this much stands before the fold: characters, and lines.
 HEAD_CHARS, HEAD_LINES = 700, 12
-_MAP_CLASSES = {"@": "s", "*": "g", "#": "w", "-": "p", "?": "h"}
 
 #: What a page of its own adds to the style.
 DOCUMENT_STYLE = (
@@ -92,18 +92,18 @@ def _verdict_html(run: Mapping[str, Any]) -> str:
 
 def _maps_html(page: Rows) -> str:
     figures = "".join(
-        f"<figure>{_map_html(piece)}<figcaption>{esc(whose)}</figcaption></figure>" for whose, piece in words.maps(page)
+        f"<figure>{_map_html(piece)}<figcaption>{esc(whose)}</figcaption></figure>" for whose, piece in page.view.maps
     )
     if not figures:
         return ""
-    key = '<p class="dim">@ start · * goal · # wall · - path · ? hidden</p>'
-    return f'<section><h2>Maze</h2><div class="maps">{figures}</div>{key}</section>'
+    key = f'<p class="dim">{esc(" · ".join(f"{symbol} {name}" for symbol, name in MAP_SYMBOLS.items()))}</p>'
+    return f'<section><h2>{esc(page.view.maps_title)}</h2><div class="maps">{figures}</div>{key}</section>'
 
 
 def _map_html(piece: str) -> str:
     def cell(symbol: str) -> str:
-        known = _MAP_CLASSES.get(symbol)
-        return f'<span class="{known}">{esc(symbol)}</span>' if known else esc(symbol)
+        known = MAP_SYMBOLS.get(symbol)
+        return f'<span class="{known[0]}">{esc(symbol)}</span>' if known else esc(symbol)
 
     lines = (" ".join(cell(c) for c in line.split()) for line in piece.split("\n"))
     return f'<pre class="map">{chr(10).join(lines)}</pre>'
@@ -127,12 +127,12 @@ def _transcript_html(page: Rows) -> Iterator[str]:
     if not page.messages:
         yield '<p class="dim">There are no messages.</p>'
     indent, labels = _indents(page.messages), words.labels_by_index(page)
-    is_maze, round_ = page.run["benchmark"] == "maze", None
+    round_ = None
     for event, results in words.paired(page.messages):
-        if not is_maze and event["round"] is not None and event["round"] != round_:
+        if not page.view.turns and event["round"] is not None and event["round"] != round_:
             round_ = event["round"]
             yield f'<div class="round">round {round_}</div>'
-        meta = esc(" · ".join(words.meta(event, is_maze)))
+        meta = esc(" · ".join(words.meta(event, page.view.turns)))
         tool = event["kind"] in ("tool_call", "tool_result")
         inner = _tool_html(event, results, meta) if tool else _head_html(event, meta) + _content_html(event)
         under = "".join(_labels_html(labels.get(e["index"], ())) for e in (event, *results))

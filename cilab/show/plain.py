@@ -27,8 +27,12 @@ def lines(page: Rows, width: int, *, full: bool = False) -> Iterator[str]:
     yield from _wrapped(page.title + (tag if page.blind else ""), width, "")
     yield from _wrapped(" · ".join(f"{name} {value}" for name, value in words.facts(page)), width, "  ")
     yield from page.notes
-    for whose, piece in words.maps(page):
-        yield from ("", f"Maze, {words.visible(whose)}", *(f"  {line.strip()}" for line in piece.split("\n")))
+    for whose, piece in page.view.maps:
+        yield from (
+            "",
+            words.visible(f"{page.view.maps_title}, {whose}"),
+            *(f"  {line.strip()}" for line in piece.split("\n")),
+        )
     yield from _transcript_lines(page, width, is_whole=full or page.blind)
     for title, rows in _tables(page):
         if rows:
@@ -48,17 +52,16 @@ def _verdict_lines(run: Mapping[str, Any], width: int, tag: str) -> Iterator[str
 
 
 def _transcript_lines(page: Rows, width: int, *, is_whole: bool) -> Iterator[str]:
-    labels, is_maze = words.labels_by_index(page), page.run["benchmark"] == "maze"
-    round_ = None
+    labels, round_ = words.labels_by_index(page), None
     for event, results in words.paired(page.messages):
-        if not is_maze and event["round"] is not None and event["round"] != round_:
+        if not page.view.turns and event["round"] is not None and event["round"] != round_:
             round_ = event["round"]
             yield from ("", f"── round {round_} ".ljust(width, "─"))
         yield ""
         if event["index"] == page.marked:
             yield ">>> the message to label"
         kind = KINDS.get(event["seat_kind"], event["seat_kind"])
-        yield from _wrapped(f"{event['seat']} [{kind}] {' · '.join(words.meta(event, is_maze))}", width, "")
+        yield from _wrapped(f"{event['seat']} [{kind}] {' · '.join(words.meta(event, page.view.turns))}", width, "")
         yield from _content_lines(event, results, width, is_whole=is_whole)
         for e in (event, *results):
             for label in labels.get(e["index"], ()):

@@ -10,6 +10,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What a benchmark adds to the page of one of its runs (`cilab.collect.spec.Benchmark.view`).
+
+    Attributes
+    ----------
+    facts : column of runs -> (its name on the page, its value in words; None is not shown). The benchmark's own columns
+        that are not among them are shown as they are.
+    maps : (whose it is, map) for a section of maps; a map's lines are symbols with blanks between them.
+    maps_title : heading of that section.
+    turns : every message is a turn of its own, so that rounds have no headings.
+    """
+
+    facts: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    maps: Sequence[tuple[str, str]] = ()
+    maps_title: str = "Maps"
+    turns: bool = False
+
+
 @dataclass(frozen=True, repr=False)
 class Rows:
     """The rows of one run.
@@ -23,6 +42,7 @@ class Rows:
     notes : sentences on what is odd about the data.
     marked : index of the message that is to be labelled, or None.
     blind : True where the page keeps verdict, labels, models and costs to itself.
+    view : what the run's benchmark adds.
     """
 
     run: Mapping[str, Any]
@@ -36,6 +56,7 @@ class Rows:
     notes: Sequence[str] = ()
     marked: int | None = None
     blind: bool = False
+    view: View = View()
 
     @property
     def title(self) -> str:

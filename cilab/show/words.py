@@ -1,4 +1,4 @@
-"""What a page says, whatever it is written in: verdict, facts, maps, and text made safe to print.
+"""What a page says, whatever it is written in: verdict, facts, and text made safe to print.
 
 May import nothing of the package. Pure functions of a run's rows.
 """
@@ -122,7 +122,6 @@ def facts(page: Rows) -> list[tuple[str, str]]:
     if page.blind:
         pairs: list[tuple[str, Any]] = [("benchmark", run["benchmark"]), ("task", run["task_id"])]
         return [(n, str(v)) for n, v in [*pairs, ("dimension", run["dimension"])] if v is not None]
-    maze = f"{run['maze_size']} x {run['maze_size']}" if run["maze_size"] is not None else None
     kind = [w for w, is_so in (("real record", task.get("real_world")), ("sandbox", task.get("sandbox"))) if is_so]
     scored = run["status"] == "ok"
     pairs = [
@@ -138,10 +137,7 @@ def facts(page: Rows) -> list[tuple[str, str]]:
         ("partner", _with_effort(run["partner_model"], run["partner_effort"])),
         ("arm", run["arm"]),
         ("seed", run["seed"]),
-        ("maze", maze),
-        ("wall density", number(run["wall_density"])),
-        ("shortest path", run["path_length"]),
-        ("relay", f"{run['relay_kind']}, after {run['relay_k']} turns" if run["relay_kind"] else None),
+        *page.view.facts.values(),
         ("continues run", run["prefix_run_id"]),
         ("rounds", run["rounds"]),
         ("messages", run["messages"]),
@@ -239,6 +235,8 @@ def word_end(text: str, most: int) -> int:
 
 # -- maps --------------------------------------------------------------------------------------------------
 
+#: The symbols that maps are drawn with, in the task's words and in the agents' own.
+MAP_SYMBOLS = {"@": "start", "*": "goal", "#": "wall", "-": "path", "?": "hidden"}
 _MAP_LINE = re.compile(r"\s{0,8}[@*#?-](?: [@*#?-]){2,}\s{0,8}")
 
 
@@ -275,34 +273,6 @@ def _map_end(lines: Sequence[str], start: int) -> int:
 def _fence_end(lines: Sequence[str], start: int) -> int | None:
     """Behind the fence that closes the one at `start`; None where nothing closes it."""
     return next((i + 1 for i in range(start + 1, len(lines)) if lines[i].strip() == "```"), None)
-
-
-def maps(page: Rows) -> list[tuple[str, str]]:
-    """(whose, map) of a maze run, read off the task messages; two copies are also laid over each other."""
-    if page.run["benchmark"] != "maze":
-        return []
-    found = []
-    for m in page.messages:
-        if m["seat_kind"] == "user" and m["content"]:
-            pieces = [piece for kind, piece in blocks(m["content"]) if kind == "map"]
-            to = ", ".join(m["delivered_to"] or [])
-            found += [(f"seen by {to}" if len(pieces) == 1 else f"copy {i}", one) for i, one in enumerate(pieces, 1)]
-    if len(found) == 2 and (both := _overlay(found[0][1], found[1][1])):
-        found.append(("both together", both))
-    return found
-
-
-def _overlay(one: str, two: str) -> str | None:
-    """Two copies as one map, or None where they do not fit each other."""
-    rows = [[line.split() for line in copy.split("\n")] for copy in (one, two)]
-    if [len(r) for r in rows[0]] != [len(r) for r in rows[1]]:
-        return None
-    out = []
-    for a, b in zip(*rows, strict=True):
-        if any(x != y and "?" not in (x, y) for x, y in zip(a, b, strict=True)):
-            return None
-        out.append(" ".join(y if x == "?" else x for x, y in zip(a, b, strict=True)))
-    return "\n".join(out)
 
 
 # -- paragraphs --------------------------------------------------------------------------------------------
@@ -380,7 +350,7 @@ def paired(
 
 
 def meta(event: Mapping[str, Any], is_turn: bool = False) -> list[str]:
-    """The small print of an event; where every message is a turn of its own (mazes), its turn too."""
+    """The small print of an event; where every message is a turn of its own, its turn too."""
     to = event["delivered_to"]
     meta = [event["model"]] if event["model"] else []
     meta += [f"turn {event['round']}"] if is_turn and event["round"] is not None else []

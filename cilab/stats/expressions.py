@@ -135,7 +135,7 @@ def has_evidence(*marks: str) -> pl.Expr:
     Raises
     ------
     TableError
-        A mark is not in the closed list `cilab.core.tables.EVIDENCE`.
+        A mark is not in the closed list `cilab.teamwork.terms.EVIDENCE`.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def has_evidence(*marks: str) -> pl.Expr:
     >>> runs.select(has_evidence("false_claim", "over_reach"))["evidence"].to_list()
     [True, False, None]
     """
-    from cilab.core.tables import EVIDENCE
+    from cilab.teamwork.terms import EVIDENCE
 
     for mark in marks:
         if mark not in EVIDENCE:

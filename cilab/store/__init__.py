@@ -17,6 +17,7 @@ from cilab.store.mirror import Mirror, mirror
 from cilab.store.parts import (
     RUN_TABLES,
     check_parts,
+    check_writable,
     collect,
     finished_jobs,
     payload_frames,
@@ -37,6 +38,7 @@ __all__ = [
     "TableError",
     "answer",
     "check_parts",
+    "check_writable",
     "collect",
     "finished_jobs",
     "mirror",

@@ -1,7 +1,8 @@
 """The SQLite journal of a study's folder: what has arrived and is not in Parquet yet.
 
-May import `cilab.core` (for valid text) and `cilab.core`. Knows nothing of models or benchmarks: it keeps
-completions (answers that were received inside unfinished jobs) and finished jobs (rows for the tables, as JSON).
+May import `cilab.core`, and of the parts what tells newer versions. Knows nothing of models or
+benchmarks: it keeps completions (answers that were received inside unfinished jobs) and finished jobs (rows for the
+tables, as JSON).
 
 What is durable when
     A completion or a finished job is on disk (WAL, synchronous=FULL) when
@@ -30,14 +31,19 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from cilab.core.errors import StoreError
+from cilab.core import tables
+from cilab.core.errors import StoreError, first_line
 from cilab.core.tables import valid_text
+from cilab.store.footers import NewerLayout, read_only
+from cilab.store.parts import check_writable
 
 JOURNAL_NAME = "journal.sqlite"
 #: Statuses that another session may change: such rollouts stay in the journal and are looked at again.
 PROVISIONAL = ("error", "gated_out")
-#: Layout version of the journal. A newer one is refused.
+#: Version of the journal's own tables, part of the layout. A newer one is refused.
 JOURNAL_VERSION = 1
+#: Entries of `meta` on who wrote the rows: the two versions, and columns that packages of others brought.
+_TABLES, _LAYOUT, _OTHERS = "tables", "layout", "others"
 
 _Statements = list[tuple[str, list[tuple[Any, ...]]]]
 
@@ -53,7 +59,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 
 
 def _explain(e: Exception, path: Path) -> StoreError:
-    text = (str(e) or type(e).__name__).splitlines()[0].lower()
+    text = first_line(e).lower()
     if "full" in text or "no space" in text:
         return StoreError(f"{path}: the disk is full. Free some space and run the same command again: it continues.")
     if "readonly" in text or "read-only" in text or "unable to open" in text:
@@ -96,10 +102,14 @@ def _from_blob(blob: bytes | str, path: Path) -> Any:
 def _check_version(db: sqlite3.Connection, path: Path) -> int:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version > JOURNAL_VERSION:
-        raise StoreError(
-            f"{path}: written by a newer cilab (journal {version}, this one reads {JOURNAL_VERSION}). Upgrade cilab."
-        )
+        raise NewerLayout(path, "journal", version, JOURNAL_VERSION)
     return version
+
+
+def _written_in(db: sqlite3.Connection) -> int:
+    """The version of the tables that the rows are of."""
+    found = db.execute("SELECT value FROM meta WHERE key = ?", (_TABLES,)).fetchone()
+    return int(found[0]) if found else 1
 
 
 def _resolve(futures: list[asyncio.Future[None]], error: StoreError | None) -> None:
@@ -180,11 +190,12 @@ class Journal:
     Raises
     ------
     StoreError
-        The folder cannot be written, another process holds it, or the journal is newer or damaged.
+        The folder cannot be written, another process holds it, or its journal or parts are newer or damaged.
     """
 
     def __init__(self, folder: Path):
         self.path = folder / JOURNAL_NAME
+        check_writable(folder)
         self._lock = FolderLock(folder)
         self._lock.acquire()
         self._queue: queue.SimpleQueue[tuple[_Statements, asyncio.Future[None]] | None] = queue.SimpleQueue()
@@ -207,11 +218,22 @@ class Journal:
             db.execute("PRAGMA synchronous=FULL")
             if version == 0:
                 db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={JOURNAL_VERSION}; COMMIT;")
+            if (written := _written_in(db)) > tables.TABLES_VERSION:
+                raise read_only(self.path, written)
+            self._sign(db)
             return db
         except (sqlite3.Error, StoreError) as e:
             if db is not None:
                 db.close()
             raise (e if isinstance(e, StoreError) else _explain(e, self.path)) from None
+
+    def _sign(self, db: sqlite3.Connection) -> None:
+        """Say in which version the rows are written from now on."""
+        others = [f"{t.name}.{c.name}" for t in tables.TABLES.values() for c in t.columns if c.since is None]
+        facts = {_TABLES: tables.TABLES_VERSION, _LAYOUT: tables.LAYOUT_VERSION} | ({_OTHERS: others} if others else {})
+        rows = [(key, _to_blob(value).decode()) for key, value in facts.items()]
+        if set(rows) - set(db.execute("SELECT key, value FROM meta")):
+            db.executemany("INSERT OR REPLACE INTO meta VALUES (?,?)", rows)
 
     # -- writing: each returns when the rows are on disk ----------------------------------------------
 
@@ -387,8 +409,25 @@ def read_meta(folder: Path) -> dict[str, Any]:
     with _reading(folder) as db:
         if db is None:
             return {}
-        rows = db.execute("SELECT key, value FROM meta").fetchall()
+        rows = db.execute(
+            "SELECT key, value FROM meta WHERE key NOT IN (?,?,?)", (_TABLES, _LAYOUT, _OTHERS)
+        ).fetchall()
     return {k: _from_blob(v, folder / JOURNAL_NAME) for k, v in rows}
+
+
+def tables_version(folder: Path) -> int:
+    """The version of the tables that the rows of the journal are of.
+
+    One above ours where a package that is not installed here brought columns: they are not known either.
+    """
+    with _reading(folder) as db:
+        if db is None:
+            return tables.TABLES_VERSION
+        written = _written_in(db)
+        found = db.execute("SELECT value FROM meta WHERE key = ?", (_OTHERS,)).fetchone()
+    others = _from_blob(found[0], folder / JOURNAL_NAME) if found else []
+    known = {f"{t.name}.{name}" for t in tables.TABLES.values() for name in t.names} if others else set()
+    return written if known.issuperset(others) else max(written, tables.TABLES_VERSION + 1)
 
 
 def read_kept(folder: Path) -> Iterator[tuple[str, bool, Any]]:

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cilab.core.errors import StoreError
+from cilab.core.errors import StoreError, first_line
 from cilab.store.journal import JOURNAL_NAME
 
 _LOOSE = ("study*.yaml", "models.csv", "extra.jsonl")
@@ -134,7 +134,7 @@ class Mirror:
         return fs, str(root).rstrip("/")
 
     def _problem(self, what: str, e: Exception) -> StoreError:
-        words = (str(e) or type(e).__name__).splitlines()[0]
+        words = first_line(e)
         return StoreError(
             f"{self.url}: cannot be {what} ({words}). What was played lies in {self.folder}; run the same command "
             "again: it continues."

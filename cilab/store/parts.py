@@ -13,15 +13,29 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from cilab.core import tables as our
 from cilab.core.errors import StoreError, TableError, nearest
-from cilab.core.tables import TABLES, TABLES_VERSION, check, frame, schema_problems, valid_text
-from cilab.store.footers import JOBS_KEY, UNREADABLE, VERSION_KEY, damaged, footers
+from cilab.core.tables import TABLES, check, frame, schema_problems, valid_text
+from cilab.store.footers import (
+    JOBS_KEY,
+    LAYOUT_KEY,
+    OTHERS_KEY,
+    TABLES_KEY,
+    UNREADABLE,
+    Footer,
+    damaged,
+    footers,
+    read_only,
+    tables_version,
+)
 
 #: Tables that a study's folder holds; `models` comes from the registry.
 RUN_TABLES = ("runs", "messages", "calls", "labels", "annotations", "reviews", "tasks")
@@ -30,7 +44,6 @@ _PART = re.compile(r"part-(\d{6,})\.parquet$")
 _NO_DICTIONARY = {"content", "wire_json", "tool_input_json", "tool_output", "text", "reason"}
 #: Groups of one process are written one after the other, so that no two take the same number.
 _WRITING = threading.Lock()
-_DATETIMES = {name: [c.name for c in t.columns if isinstance(c.dtype, pl.Datetime)] for name, t in TABLES.items()}
 
 
 # -- writing ------------------------------------------------------------------------------------------
@@ -48,7 +61,8 @@ def write_group(folder: Path, tables: Mapping[str, pl.DataFrame], jobs: Sequence
     Raises
     ------
     TableError, StoreError
-        Rows do not fit, or the disk does not take them. Nothing is visible to readers then.
+        Rows do not fit, the disk does not take them, or a newer version wrote here. Nothing is visible to readers
+        then.
     """
     stray = [name for name in tables if name not in RUN_TABLES]
     if stray:
@@ -56,6 +70,7 @@ def write_group(folder: Path, tables: Mapping[str, pl.DataFrame], jobs: Sequence
     filled = {name: check(name, df) for name, df in tables.items() if name != "runs" and df.height}
     runs = check("runs", tables["runs"]) if "runs" in tables else frame("runs", [])
     with _WRITING, _writing(folder):
+        check_writable(folder)
         number = max(_part_numbers(folder, "runs"), default=0) + 1
         _drop_leftovers(folder, number)
         for name, df in filled.items():
@@ -91,10 +106,14 @@ def _write_part(path: Path, df: pl.DataFrame, jobs: Sequence[str]) -> None:
     import pyarrow.parquet as pq
 
     _make_durable(path.parent)
-    meta = {VERSION_KEY: str(TABLES_VERSION)}
+    columns = TABLES[path.parent.name].columns  # parts are read one after the other: one order of columns
+    kept = [c for c in columns if c.since is not None or df[c.name].null_count() < df.height]
+    meta = {TABLES_KEY: str(our.TABLES_VERSION), LAYOUT_KEY: str(our.LAYOUT_VERSION)}
+    if others := [c.name for c in kept if c.since is None]:
+        meta[OTHERS_KEY] = json.dumps(others)
     if jobs:
         meta[JOBS_KEY] = json.dumps(list(jobs))
-    df = df.select(TABLES[path.parent.name].names)  # parts are read one after the other: one order of columns
+    df = df.select(c.name for c in kept)
     arrow = df.to_arrow(compat_level=pl.CompatLevel.oldest())
     settings: dict[str, Any] = {
         "compression": "zstd",
@@ -170,20 +189,94 @@ def committed(folder: Path) -> frozenset[int]:
     return frozenset(_part_numbers(folder, "runs"))
 
 
-def part_paths(folder: Path, table: str, committed: frozenset[int]) -> list[Path]:
-    """The committed parts of a table, checked against its schema."""
+@dataclass(frozen=True)
+class Parts:
+    """The committed parts of a table, checked against it as the version that wrote each of them had it.
+
+    Attributes
+    ----------
+    table : its name.
+    alike : (columns, files) of parts with the same columns.
+    version : the newest version of the tables that one is written in.
+    """
+
+    table: str
+    alike: tuple[tuple[Mapping[str, Any], tuple[Path, ...]], ...] = ()
+    version: int = 0
+
+    @property
+    def paths(self) -> list[Path]:
+        """Their files, in order of their numbers."""
+        if len(self.alike) == 1:
+            return list(self.alike[0][1])
+        return sorted((path for _, paths in self.alike for path in paths), key=lambda path: (len(path.name), path.name))
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """The columns of the table, and then those that are not known here."""
+        known = TABLES[self.table].schema
+        return pl.Schema({**known, **{n: t for columns, _ in self.alike for n, t in columns.items() if n not in known}})
+
+    @property
+    def complete(self) -> bool:
+        """Whether every part has every column."""
+        return all(len(columns) == len(self.schema) for columns, _ in self.alike)
+
+    def lazy(self) -> pl.LazyFrame:
+        """Their rows, read when and where they are asked for; what a part does not have is null."""
+        if not self.alike:
+            return pl.LazyFrame(schema=self.schema)
+        return pl.scan_parquet(self.paths, glob=False, schema=self.schema, missing_columns="insert")
+
+
+def parts_of(folder: Path, table: str, committed: frozenset[int]) -> Parts:
+    """The committed parts of a table.
+
+    Raises
+    ------
+    StoreError
+        A part cannot be read, is of a newer layout, or has other columns than its version had.
+    """
     paths = [_part_path(folder, table, n) for n in _part_numbers(folder, table) if n in committed]
-    checked: Any = None
+    alike: dict[tuple[str, ...], tuple[Mapping[str, Any], list[Path]]] = {}
+    last: Mapping[str, Any] | None = None
+    files: list[Path] = []
+    version = 0
     for path, footer in zip(paths, footers(paths), strict=True):
-        if footer.columns is not checked:
-            if problems := schema_problems(table, footer.columns):
+        if footer.columns is not last:
+            if problems := _problems(table, footer):
                 raise StoreError(f"{path}: {'; '.join(problems)}; it was not written by cilab as it stands.")
-            checked = footer.columns
-    return paths
+            last, version = footer.columns, max(version, footer.version)
+            files = alike.setdefault(tuple(last), (last, []))[1]
+        files.append(path)
+    return Parts(table, tuple((columns, tuple(files)) for columns, files in alike.values()), version)
 
 
-def scan(table: str, parts: list[Path]) -> pl.LazyFrame:
-    return pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame(schema=TABLES[table].schema)
+def _problems(table: str, footer: Footer) -> list[str]:
+    """What does not fit; columns of a package that is not installed here are no problem."""
+    known = TABLES[table].kinds
+    columns = {n: t for n, t in footer.columns.items() if n in known or n not in footer.others}
+    return schema_problems(table, columns, footer.version)
+
+
+def newest(folder: Path, table: str = "runs") -> Path | None:
+    """The last committed part of a table; that of `runs` is of the newest version: nobody writes after a newer one."""
+    there = committed(folder)
+    numbers = [n for n in _part_numbers(folder, table) if n in there]
+    return _part_path(folder, table, numbers[-1]) if numbers else None
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that a newer version of the tables wrote to.
+
+    Raises
+    ------
+    StoreError
+        It is read-only here; or its last part cannot be read.
+    """
+    last = newest(folder)
+    if last is not None and (version := tables_version(last)) > our.TABLES_VERSION:
+        raise read_only(last, version)
 
 
 def collect(lazy: pl.LazyFrame, folder: Path) -> pl.DataFrame:
@@ -206,15 +299,18 @@ def _unreadable(folder: Path) -> Path | None:
 
 def revive(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows that were JSON: times are text there. Changes and returns `rows`."""
-    for column in _DATETIMES[table]:
+    for column in TABLES[table].times:
         for row in rows:
             if isinstance(row.get(column), str):
                 row[column] = datetime.fromisoformat(row[column])
     return rows
 
 
-def payload_frames(payloads: Iterable[Mapping[str, list[dict[str, Any]]]]) -> dict[str, pl.DataFrame]:
-    """Rows of finished jobs (table -> rows, several jobs) as checked data frames.
+def payload_frames(
+    payloads: Iterable[Mapping[str, list[dict[str, Any]]]], version: int | None = None
+) -> dict[str, pl.DataFrame]:
+    """Rows of finished jobs (table -> rows, several jobs) as data frames, checked as a version of the tables had
+    them (default: ours).
 
     Raises
     ------
@@ -225,20 +321,25 @@ def payload_frames(payloads: Iterable[Mapping[str, list[dict[str, Any]]]]) -> di
     for payload in payloads:
         for name, part in payload.items():
             rows.setdefault(name, []).extend(part)
-    return {name: frame(name, part) for name, part in rows.items() if part}
+    return {name: frame(name, part, version) for name, part in rows.items() if part}
 
 
 def check_parts(folder: Path) -> None:
-    """Look at the footer of every committed part, so that a damaged one is told before anything is paid.
+    """Look at the footer of every committed part, so that what cannot go on is told before anything is paid.
 
     Raises
     ------
     StoreError
-        A part is no Parquet file of this layout; the line names it.
+        A part is damaged, or a newer version wrote it; the line names it.
     """
     numbers = committed(folder)
     for name in RUN_TABLES:
-        part_paths(folder, name, numbers)
+        found = parts_of(folder, name, numbers)
+        if found.version > our.TABLES_VERSION:
+            newer = (
+                p for p, end in zip(found.paths, footers(found.paths), strict=True) if end.version == found.version
+            )
+            raise read_only(next(newer), found.version)
 
 
 def finished_jobs(folder: Path) -> set[str]:
@@ -247,9 +348,9 @@ def finished_jobs(folder: Path) -> set[str]:
 
 
 def finished_in(folder: Path, committed: frozenset[int]) -> set[str]:
-    parts = part_paths(folder, "runs", committed)
-    done = {job for footer in footers(parts) for job in footer.jobs}
-    done.update(collect(scan("runs", parts).select("run_id"), folder)["run_id"].to_list())
+    parts = parts_of(folder, "runs", committed)
+    done = {job for footer in footers(parts.paths) for job in footer.jobs}
+    done.update(collect(parts.lazy().select("run_id"), folder)["run_id"].to_list())
     return done
 
 
@@ -257,14 +358,14 @@ def run_states(folder: Path, run_ids: set[str]) -> dict[str, dict[str, Any]]:
     """status and passed of those of `run_ids` that are in Parquet."""
     if not run_ids:
         return {}
-    runs = scan("runs", part_paths(folder, "runs", committed(folder)))
+    runs = parts_of(folder, "runs", committed(folder)).lazy()
     states = runs.select("run_id", "status", "passed").filter(pl.col("run_id").is_in(list(run_ids)))
     return {r["run_id"]: r for r in collect(states, folder).iter_rows(named=True)}
 
 
 def transcript(folder: Path, run_id: str) -> list[dict[str, Any]]:
     """Messages of one run in order, from Parquet; empty when it is not there."""
-    messages = scan("messages", part_paths(folder, "messages", committed(folder)))
+    messages = parts_of(folder, "messages", committed(folder)).lazy()
     return collect(messages.filter(pl.col("run_id") == run_id).sort("index"), folder).to_dicts()
 
 

@@ -19,7 +19,7 @@ import polars as pl
 
 from cilab.core.errors import StoreError, nearest
 from cilab.core.tables import empty, valid_text
-from cilab.store.parts import RUN_TABLES, collect, scan
+from cilab.store.parts import RUN_TABLES, Parts, collect
 
 _READS = "a query is one SELECT; it cannot write, load or set anything"
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
@@ -44,22 +44,33 @@ class Source:
     Attributes
     ----------
     name : the table.
-    parts : its files.
+    parts : its files, those with the same columns together.
     rows : rows of the journal, or None.
     without : run ids that are left out of the parts and rows (seen in another study already).
     """
 
     name: str
-    parts: tuple[Path, ...]
+    parts: Parts
     rows: pl.DataFrame | None = None
     without: frozenset[str] = frozenset()
 
     def lazy(self) -> pl.LazyFrame:
         """The table, read when and where it is asked for."""
-        lazy = scan(self.name, list(self.parts))
+        lazy = self.parts.lazy()
         if self.rows is not None:
-            lazy = pl.concat([lazy, self.rows.lazy()])
+            lazy = stacked([(lazy, self.parts.schema), (self.rows.lazy(), self.rows.schema)])
         return lazy.filter(~pl.col("run_id").is_in(list(self.without))) if self.without else lazy
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The table's columns, and then those that are not known here."""
+        return pl.Schema({**self.parts.schema, **({} if self.rows is None else self.rows.schema)})
+
+
+def stacked(frames: Sequence[tuple[pl.LazyFrame, pl.Schema]]) -> pl.LazyFrame:
+    """Frames of one table, with their schemas, one below the other; a column that one does not have is null in it."""
+    same = all(schema == frames[0][1] for _, schema in frames)
+    return pl.concat([lazy for lazy, _ in frames], how="vertical" if same else "diagonal_relaxed")
 
 
 def _view(db: Any, name: str, sources: Sequence[Source]) -> list[str]:
@@ -70,12 +81,15 @@ def _view(db: Any, name: str, sources: Sequence[Source]) -> list[str]:
         if source.without:
             db.register(f"_{name}_{number}_without", pl.DataFrame({"id": sorted(source.without)}).to_arrow())
             unseen = f" WHERE run_id NOT IN (SELECT id FROM _{name}_{number}_without)"
-        if source.parts:
-            paths = [os.path.abspath(path) for path in source.parts]
+        if not source.parts.complete:  # the columns and their order, for parts that are without some
+            db.register(f"_{name}_{number}_shape", pl.DataFrame(schema=source.schema).to_arrow())
+            selects.append(f"SELECT * FROM _{name}_{number}_shape")
+        for _, alike in source.parts.alike:
+            paths = [os.path.abspath(path) for path in alike]
             files += paths
             listed = _sql_list([glob.escape(path) for path in paths])
             selects.append(f"SELECT * FROM read_parquet({listed}){unseen}")
-        if source.rows is not None or not source.parts:
+        if source.rows is not None or not source.parts.alike:
             rows = empty(name) if source.rows is None else source.rows
             db.register(f"_{name}_{number}", rows.to_arrow())
             selects.append(f"SELECT * FROM _{name}_{number}{unseen}")

@@ -5,12 +5,15 @@ May import the rest of `cilab.store`, `cilab.store.journal` and `cilab.core`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import hashlib
 import html
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,12 +21,14 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.errors import StoreError, TableError, nearest
-from cilab.core.tables import TABLES
+from cilab.core import tables
+from cilab.core.errors import CilabWarning, StoreError, TableError, first_line, nearest
+from cilab.core.tables import TABLES, empty
 from cilab.store import journal
 from cilab.store import parts as files
+from cilab.store.footers import Footer, NewerLayout, check_layout, footers, of_open_file, tables_version
 from cilab.store.parts import RUN_TABLES, collect, payload_frames, revive
-from cilab.store.sql import OF_THE_ROLLOUT, Source, answer
+from cilab.store.sql import OF_THE_ROLLOUT, Source, answer, stacked
 
 
 @dataclass(frozen=True)
@@ -49,23 +54,25 @@ class _Snapshot:
         return [(job, payload) for job, _, payload in self.journaled if job not in moved]
 
     def source(self, name: str) -> Source:
-        parts = files.part_paths(self.folder, name, self.committed)
-        return Source(name, tuple(parts), self._journal_rows(name))
+        return Source(name, files.parts_of(self.folder, name, self.committed), self._journal_rows(name))
 
     def _journal_rows(self, name: str) -> pl.DataFrame | None:
         found = [(job, payload[name]) for job, payload in self.fresh if payload.get(name)]
+        if not found:
+            return None
+        version = journal.tables_version(self.folder)
         try:
-            return payload_frames({name: revive(name, rows)} for _, rows in found).get(name)
+            return payload_frames(({name: revive(name, rows)} for _, rows in found), version).get(name)
         except (TableError, ValueError) as e:
             where = self.folder / journal.JOURNAL_NAME
-            raise StoreError(f"{where}: {_misfits(name, found) or 'a job'} cannot be read ({e}).") from None
+            raise StoreError(f"{where}: {_misfits(name, found, version) or 'a job'} cannot be read ({e}).") from None
 
 
-def _misfits(name: str, found: Iterable[tuple[str, Any]]) -> str:
+def _misfits(name: str, found: Iterable[tuple[str, Any]], version: int) -> str:
     """The first job whose rows do not fit, in words."""
     for job, rows in found:
         try:
-            payload_frames([{name: revive(name, rows)}])
+            payload_frames([{name: revive(name, rows)}], version)
         except (TableError, ValueError):
             return f"job {job}"
     return ""
@@ -182,6 +189,11 @@ class Study:
                 digest.update(f"{name}\n{tally.write_csv()}".encode())
         return digest.hexdigest()
 
+    @property
+    def _newer(self) -> bool:
+        """True when a newer version of the tables wrote it: it may hold columns and words that are not known here."""
+        return _written_in(self.path) > tables.TABLES_VERSION
+
     def sql(self, query: str) -> pl.DataFrame:
         """Answer a DuckDB SELECT over the tables by their names.
 
@@ -239,6 +251,11 @@ class Studies(Study):
         """The studies' names."""
         return " + ".join(study.name for study in self.members)
 
+    @property
+    def _newer(self) -> bool:
+        """True when a newer version of the tables wrote one of them."""
+        return any(study._newer for study in self.members)
+
     def _models(self) -> pl.DataFrame:
         """The models that any of the studies brings, before those of the registry."""
         known = super()._models()
@@ -250,7 +267,7 @@ class Studies(Study):
         if name == "models" or name not in RUN_TABLES:
             return super()._table_of(None, name)
         found = self._sources(self._snapshots(), name)
-        lazy = pl.concat([source.lazy() for source in found])
+        lazy = stacked([(source.lazy(), source.schema) for source in found])
         return lazy if name in OF_THE_ROLLOUT else lazy.unique(maintain_order=True)
 
     def sql(self, query: str) -> pl.DataFrame:
@@ -284,6 +301,10 @@ class Studies(Study):
         return out
 
 
+#: Ends of parts behind a URL that are read at the same time.
+_AT_ONCE = 16
+
+
 @dataclass(frozen=True)
 class RemoteStudy:
     """A study behind an fsspec URL (`s3://...`). Holds what is in Parquet; a journal is read on its own machine only.
@@ -312,21 +333,50 @@ class RemoteStudy:
         return pl.LazyFrame(schema=TABLES[name].schema) if found is None else pl.scan_pyarrow_dataset(found)
 
     def _dataset(self, name: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.dataset as ds
+        """The committed parts of a table as an Arrow data set; None where there are none."""
+        with self._reading():
+            fs, root, committed = self._committed()
+            paths = [p for p in sorted(fs.glob(f"{root}/tables/{name}/part-*.parquet")) if _last(p) in committed]
+            return _in_full(name, paths, fs) if paths else None
+
+    def _committed(self) -> tuple[Any, str, set[str]]:
+        """The file system, the study's place on it, and the names of committed parts."""
         from fsspec.core import url_to_fs
 
+        fs, root = url_to_fs(self.url)
+        committed = {_last(p) for p in fs.glob(f"{root}/tables/runs/part-*.parquet")}
+        if not committed:
+            raise StoreError(f"{self.url}: holds no study (no tables/runs/part-*.parquet).")
+        return fs, root, committed
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        import pyarrow as pa
+
         try:
-            fs, root = url_to_fs(self.url)
-            committed = {p.rsplit("/", 1)[-1] for p in fs.glob(f"{root}/tables/runs/part-*.parquet")}
-            paths = [p for p in sorted(fs.glob(f"{root}/tables/{name}/part-*.parquet")) if _last(p) in committed]
-            if not committed:
-                raise StoreError(f"{self.url}: holds no study (no tables/runs/part-*.parquet).")
-            if not paths:
-                return None
-            return ds.dataset(paths, filesystem=fs, format="parquet")
+            yield
         except (OSError, ValueError, ImportError, pa.ArrowException) as e:
-            raise StoreError(f"{self.url}: cannot be read ({str(e).splitlines()[0] if str(e) else e!r}).") from None
+            raise StoreError(f"{self.url}: cannot be read ({first_line(e, repr(e))}).") from None
+
+    @property
+    def _newer(self) -> bool:
+        """True when a newer version of the tables wrote it (see `Study`)."""
+        last = self._newest("runs")
+        return last is not None and last.version > tables.TABLES_VERSION
+
+    def tell(self) -> None:
+        """Say that a newer version wrote it, where one did."""
+        last = self._newest("runs")
+        if last is not None and last.version > tables.TABLES_VERSION:
+            ends = {name: end for name in RUN_TABLES if (end := self._newest(name)) is not None}
+            _tell(self.url, last.version, ends)
+
+    def _newest(self, name: str) -> Footer | None:
+        """What the end of the last committed part of a table says."""
+        with self._reading():
+            fs, root, committed = self._committed()
+            paths = [p for p in sorted(fs.glob(f"{root}/tables/{name}/part-*.parquet")) if _last(p) in committed]
+            return of_open_file(paths[-1], fs) if paths else None
 
     # A stored study's own definitions, which read nothing but `self.table`.
     runs, messages, calls, labels = Study.runs, Study.messages, Study.calls, Study.labels
@@ -348,6 +398,26 @@ def _last(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
+def _in_full(name: str, paths: list[str], fs: Any) -> Any:
+    """An Arrow data set of parts of several versions: every column of ours, and those that are not known here.
+
+    The ends of all parts are read here, some at a time, and kept for reading the rows.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    fragments = list(ds.dataset(paths, filesystem=fs, format="parquet").get_fragments())
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        schemas = list(pool.map(lambda fragment: fragment.physical_schema, fragments))
+    for path, schema in zip(paths, schemas, strict=True):
+        check_layout(path, {k.decode(): v.decode() for k, v in (schema.metadata or {}).items()})
+    there = pa.unify_schemas([schema.remove_metadata() for schema in schemas])
+    ours = empty(name).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    names = [*ours.names, *(n for n in there.names if n not in ours.names)]
+    columns = pa.schema([(there if n in there.names else ours).field(n) for n in names])
+    return ds.FileSystemDataset(fragments, columns, ds.ParquetFileFormat(), fragments[0].filesystem)
+
+
 def open_study(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], models_table: Any = None, page: Any = None
 ) -> Study | RemoteStudy:
@@ -367,12 +437,14 @@ def open_study(
     several = [path] if isinstance(path, str | os.PathLike) else list(path)
     if len(several) == 1 and "://" in str(several[0]):
         remote = RemoteStudy(str(several[0]), models_table, page)
-        remote.runs  # noqa: B018 - a wrong URL is told here, not at the first question
+        remote.tell()  # a wrong URL is told here as well, not at the first question
         return remote
     folders = [folder for one in several for folder in _matching(one)]
     if not folders:
         raise StoreError("name at least one study's folder")
     members = tuple(_open_folder(folder, models_table, page) for folder in dict.fromkeys(folders))
+    for member in members:
+        _tell_of(member.path)
     if len(members) == 1:
         return members[0]
     common = Path(os.path.commonpath([str(m.path.resolve()) for m in members]))
@@ -409,3 +481,39 @@ def _open_folder(folder: Path, models_table: Any, page: Any) -> Study:
     if not found:
         raise StoreError(f"{folder}: holds no study (neither tables/ nor {journal.JOURNAL_NAME}).")
     return Study(folder, models_table, page)
+
+
+def _written_in(folder: Path) -> int:
+    """The newest version of the tables that wrote to a folder."""
+    last = files.newest(folder)
+    return max(0 if last is None else tables_version(last), journal.tables_version(folder))
+
+
+def _tell_of(folder: Path) -> None:
+    """Say that a newer version wrote to a folder. What is damaged in it is told by the question that meets it."""
+    try:
+        written = _written_in(folder)
+        if written > tables.TABLES_VERSION:
+            ends = {name: files.newest(folder, name) for name in RUN_TABLES}
+            _tell(str(folder), written, {name: next(footers([end])) for name, end in ends.items() if end is not None})
+    except NewerLayout:
+        raise
+    except StoreError:
+        return
+
+
+def _tell(where: str, written: int, ends: Mapping[str, Footer]) -> None:
+    """Say what it means that a newer version of the tables wrote a study, and what is not known of it."""
+    new = [
+        f"{name}.{column}" for name, end in ends.items() for column in end.columns if column not in TABLES[name].kinds
+    ]
+    _say(
+        f"{where}: written by a newer cilab (tables {written}, this one knows {tables.TABLES_VERSION}). Here it is "
+        f"read-only; what is new in it ({', '.join([*new, 'words of closed lists'])}) is kept as it is. "
+        "Upgrade cilab to use that."
+    )
+
+
+@functools.cache
+def _say(text: str) -> None:
+    warnings.warn(text, CilabWarning, stacklevel=6)  # where `cilab.open` was called

@@ -84,17 +84,17 @@ def completion(
 
 
 def task_of(text: str, seed: int | None = None) -> Task | None:
-    """The task whose scene stands in `text`, among those read in this process.
+    """The task whose scene stands in `text`, among those at hand, or of our bank where nothing is played.
 
-    Copies of a task have one scene: then the sampling seed tells which one is played, else the one read last is meant.
+    Copies of a task have one scene: then the sampling seed tells which one is played, else the last one is meant.
     """
-    found = _by_scene(len(bank.known()), text)
+    found = _by_scene(bank.known(), text)
     return next((t for t in found if seed in versions_by_seed(t)), found[0] if found else None)
 
 
 @lru_cache(maxsize=2048)
-def _by_scene(_n_known: int, text: str) -> tuple[Task, ...]:
-    return tuple(t for t in reversed(bank.known()) if t.file.brief.scene.strip() in text)
+def _by_scene(known: tuple[Task, ...], text: str) -> tuple[Task, ...]:
+    return tuple(t for t in reversed(known) if t.file.brief.scene.strip() in text)
 
 
 @lru_cache(maxsize=2048)

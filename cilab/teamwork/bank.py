@@ -6,6 +6,8 @@ May import `cilab.core`, `cilab.collect.spec` and its own folder. Reads task fol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -14,8 +16,8 @@ from pathlib import Path
 from cilab.collect.spec import digest
 from cilab.core.errors import nearest
 from cilab.core.inputs import checked, read_yaml
-from cilab.core.tables import DIMENSIONS
 from cilab.teamwork.task import VERSIONS, TaskError, TaskFile
+from cilab.teamwork.terms import DIMENSIONS
 
 #: Our own tasks: `<dimension>/<task_id>/task.yaml`.
 HOME = Path(__file__).parent / "tasks"
@@ -102,19 +104,31 @@ def _load(folder: Path, stamp: object) -> Task:
         _texts(folder / "hidden"),
     )
     _check_files(task, str(where))
-    _SEEN[folder] = task
     return task
 
 
-#: Every task read in this process. Simulated agents know a task by its brief, as they get no more than messages.
-_SEEN: dict[Path, Task] = {}
+#: What is played where this is asked. Simulated agents know a task by its brief, as they get no more than messages.
+_AT_HAND: ContextVar[tuple[Task, ...]] = ContextVar("tasks at hand", default=())
 
 
-def known() -> list[Task]:
-    """The tasks read so far in this process; our own bank where none was (a judge who looks at a stored study)."""
-    if not _SEEN:
-        ours()
-    return list(_SEEN.values())
+@contextmanager
+def at_hand(*tasks: Task) -> Iterator[None]:
+    """While these are played: the simulated agents that are called from here act them out."""
+    token = _AT_HAND.set(tasks)
+    try:
+        yield
+    finally:
+        _AT_HAND.reset(token)
+
+
+def known() -> tuple[Task, ...]:
+    """The tasks at hand; our own bank where nothing is played (a judge who looks at a stored study)."""
+    return _AT_HAND.get() or _ours_as_read()
+
+
+@lru_cache(maxsize=1)
+def _ours_as_read() -> tuple[Task, ...]:
+    return tuple(ours())
 
 
 def _texts(folder: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ RULE_VERSION = "teamwork-1"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Score (1, 0.5 or 0), a short name of what came out, and the evidence (words of `cilab.core.tables.EVIDENCE`)."""
+    """Score (1, 0.5 or 0), a short name of what came out, and the evidence (words of `terms.EVIDENCE`)."""
 
     score: float
     outcome: str

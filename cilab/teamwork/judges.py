@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cilab.collect.model import ChatModel, Message, Sampling
-from cilab.collect.spec import RunSpec, Seats, seat_sampling
+from cilab.collect.spec import UNPARSED, RunSpec, Seats, seat_sampling
 from cilab.teamwork import texts
-from cilab.teamwork.script import UNPARSED, Votes
+from cilab.teamwork.script import Votes
 from cilab.teamwork.task import TaskFile
 
 RATERS = ("referee", "second", "third")

@@ -9,13 +9,13 @@ one before it, and the team versions for the last).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from cilab.collect.spec import Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
+from cilab.collect.spec import Block, Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
 from cilab.teamwork import texts
 from cilab.teamwork.bank import Task, beside, find
 from cilab.teamwork.judges import RATERS
@@ -62,7 +62,7 @@ class Arm(Strict):
         return self
 
 
-class TeamworkBlock(Strict):
+class TeamworkBlock(Block):
     """A block of a study file with `benchmark: teamwork`.
 
     `tasks` are ids, patterns or dimensions of our bank, and paths to folders with tasks. `partners` fill the seats of
@@ -88,8 +88,6 @@ class TeamworkBlock(Strict):
     max_rounds: int | None = Field(default=None, ge=1)
     max_tool_calls: int | None = Field(default=None, ge=1)
     sandbox: Literal["bwrap", "none"] = "bwrap"
-    #: Version of a user's own agent by its `python:` name; filled with the hash of its source when left out.
-    code: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _complete(self) -> TeamworkBlock:
@@ -104,10 +102,6 @@ class TeamworkBlock(Strict):
         """Every model that the block calls, judges and partners included."""
         names = {e.model for e in self.models} | {*self.partners, *self.partner_fallbacks, *self.judges.fallbacks}
         return names | {getattr(self.judges, rater) for rater in RATERS}
-
-    def with_code(self, versions: Mapping[str, str]) -> TeamworkBlock:
-        """The block with the versions of the user's own agents, those given in the block kept."""
-        return self.model_copy(update={"code": {**versions, **self.code}})
 
     def beside(self, folder: Path) -> TeamworkBlock:
         """The block with relative folders of tasks as they lie from `folder` (the study file's), else from here."""

@@ -18,7 +18,7 @@ from typing import Any
 from cilab.collect.model import Completion, Message, ToolCall
 from cilab.collect.spec import Rollout, RunSpec, Seats, seat_sampling
 from cilab.teamwork import texts
-from cilab.teamwork.bank import Task, load
+from cilab.teamwork.bank import Task, at_hand, load
 from cilab.teamwork.checks import RULE_VERSION, Checker
 from cilab.teamwork.judges import Panel
 from cilab.teamwork.sandbox import Isolation, Limits, Workspace
@@ -43,7 +43,8 @@ async def play(spec: RunSpec, seats: Seats) -> Rollout:
     if task.task_hash != spec.task_hash:
         raise TaskError(f"{task.folder}: the task changed after the run was planned. Start cilab run again.")
     game = Game(task, spec, seats)
-    await game.play()
+    with at_hand(task):
+        await game.play()
     checker = Checker(task, spec.version, game.state, isolation=game.isolation, cache=game.cache)
     verdict = await checker.verdict()
     seats.rollout.run |= {

@@ -1,6 +1,6 @@
 """The scripted teammate: fixed lines, the next one chosen by the judges' labels. It never makes up a word.
 
-May import its own folder only. Pure: no model, no clock.
+May import `cilab.collect.spec` and its own folder. Pure: no model, no clock.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cilab.teamwork.task import Script, State
-
-UNPARSED = "unparsed"
 
 
 @dataclass(frozen=True, slots=True)

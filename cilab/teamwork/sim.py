@@ -24,7 +24,7 @@ from typing import Any
 
 from cilab.collect.model import Completion, Message, Sampling
 from cilab.core.errors import nearest
-from cilab.teamwork import acting, texts
+from cilab.teamwork import acting, bank, texts
 from cilab.teamwork.bank import Task
 from cilab.teamwork.task import STAGES, Exemplar, FormField, TaskError
 from cilab.teamwork.tools import forms
@@ -187,12 +187,12 @@ def choose(profile: Profile, task: Task, version: str, seed: int, helped: float)
 
 
 @lru_cache(maxsize=8192)
-def _brief(system: str, first: str, seed: int | None) -> tuple[Task, str, float] | None:
+def _brief(known: tuple[Task, ...], system: str, first: str, seed: int | None) -> tuple[Task, str, float] | None:
     """(task, version, help by an arm's paragraph) of a conversation; None where the task is not known.
 
     Baseline and test may begin with the same words: they are told apart by the seed, which follows from the version.
     """
-    task = acting.task_of(first, seed)
+    task = acting.task_of(first, seed)  # among `known`
     if task is None:
         return None
     version = "alone" if "by yourself" in system else "test"
@@ -203,7 +203,7 @@ def _brief(system: str, first: str, seed: int | None) -> tuple[Task, str, float]
 
 def _told(messages: Sequence[Message], sampling: Sampling) -> tuple[Task, str, float] | None:
     first = next((m["content"] for m in messages if m["role"] == "user"), "")
-    return _brief(messages[0]["content"], first, sampling.seed)
+    return _brief(bank.known(), messages[0]["content"], first, sampling.seed)
 
 
 class ExemplarActor:

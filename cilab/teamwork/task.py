@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cilab.collect.spec import Strict
 from cilab.core.errors import CilabError, nearest
-from cilab.core.tables import DIMENSIONS, EVIDENCE
+from cilab.teamwork.terms import DIMENSIONS, EVIDENCE
 
 Version = Literal["alone", "baseline", "test"]
 VERSIONS: tuple[Version, ...] = ("alone", "baseline", "test")

@@ -12,9 +12,9 @@ import pytest
 from cilab import store
 from cilab.collect.engine import Engine, Job, rollout_job
 from cilab.collect.limits import Limit
-from cilab.collect.model import CallError, Completion, Refusal, ToolCall, Usage
+from cilab.collect.model import CallError, Completion, Refusal, Sampling, ToolCall, Usage
 from cilab.collect.retry import RetryPolicy
-from cilab.collect.spec import Requirement, RunSpec, Sampling
+from cilab.collect.spec import Requirement, RunSpec
 from cilab.core.errors import StoreError
 from cilab.store import journal
 

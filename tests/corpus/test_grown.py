@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import cilab
 from cilab.core.errors import CilabError
 from cilab.datasets.importers.table import import_table
-from cilab.running.play import benchmarks
+from cilab.running.load import benchmarks
 from cilab.running.study_file import parse
 from cilab.teamwork import bank
 from tests.corpus.studies import GOOD, TEAM

@@ -18,11 +18,11 @@ import pytest
 
 from cilab.core import registry, tables
 from cilab.core.errors import StudyError
-from cilab.core.tables import DIMENSIONS
 from cilab.datasets import simulated_mazes, simulated_release
 from cilab.datasets.release import labels as words
 from cilab.datasets.release.data import simulated_scores
 from cilab.datasets.release.model import load_parameters
+from cilab.teamwork.terms import DIMENSIONS
 from tools import fit_release
 
 SEEDS = range(1, 41)

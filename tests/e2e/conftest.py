@@ -1,14 +1,20 @@
-"""The real command as a user's shell starts it: in a process of its own, in a folder of its own, without keys."""
+"""The real command as a user's shell starts it: in a process of its own, in a folder of its own, without keys.
+
+Most commands are children of a process that has imported the package already (`warm.py`). Started from nothing are
+those with an interpreter, limits or an environment of their own, and those said to be `cold`: one of each verb, and
+where the start itself is what a test looks at.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +24,12 @@ import pytest
 
 import cilab
 from cilab.store import RUN_TABLES
+from tests.e2e.warm import KEYS, Forked, WarmProcess
 
 #: The checkout that these tests stand in.
 ROOT = Path(__file__).resolve().parents[2]
-#: Long enough for a machine that does a lot else; a test that takes this long has hung.
-PATIENCE_S = 300.0
+#: Long enough for a machine that does a lot else; a command that takes this long has hung. Shorter than a test's limit.
+PATIENCE_S = 240.0
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,10 @@ class Ended:
 class Session:
     """A command that runs: the leader of a process group of its own."""
 
-    def __init__(self, argv: list[str], folder: Path, logs: Path, env: dict[str, str], **popen: Any):
+    def __init__(self, logs: Path, start: Callable[[Any, Any], subprocess.Popen[bytes] | Forked]):
         self._out, self._err = logs.with_suffix(".out"), logs.with_suffix(".err")
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = subprocess.Popen(
-                argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                start_new_session=True, **popen,
-            )  # fmt: skip
+            self.process = start(out, err)
 
     @property
     def alive(self) -> bool:
@@ -67,7 +71,8 @@ class Session:
     def kill(self) -> None:
         """SIGKILL to the whole group, and wait until it is gone."""
         if self.alive:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile, and was waited for where it was forked
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def wait(self, seconds: float = PATIENCE_S) -> Ended:
@@ -84,17 +89,29 @@ class Session:
 class Shell:
     """Starts commands in `folder`; keeps what they print outside of it."""
 
-    def __init__(self, folder: Path, logs: Path):
-        self.folder, self._logs = folder, logs
+    def __init__(self, folder: Path, logs: Path, warm: WarmProcess | None):
+        self.folder, self._logs, self._warm = folder, logs, warm
         self._sessions: list[Session] = []
-        self.env = {k: v for k, v in os.environ.items() if not k.endswith(("_API_KEY", "_API_BASE", "_TOKEN"))}
-        self.env |= {"NO_COLOR": "1", "COLUMNS": "120"}
+        self.env = user_environment()
 
-    def start(self, *args: str | Path, argv: list[str] | None = None, env: Any = None, **popen: Any) -> Session:
-        """Start `cilab ARGS`, or `argv`; returns at once."""
-        command = argv or [sys.executable, "-m", "cilab", *map(str, args)]
+    def start(
+        self, *args: str | Path, argv: list[str] | None = None, env: Any = None, cold: bool = False, **popen: Any
+    ) -> Session:
+        """Start `cilab ARGS`, or `argv`, from nothing where it is `cold`; returns at once."""
+        words, full = [*map(str, args)], self.env | (env or {})
+
+        def forked(out: Any, err: Any) -> Forked:
+            return self._warm.start(words, self.folder, full, out, err)
+
+        def started(out: Any, err: Any) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                argv or [sys.executable, "-m", "cilab", *words], cwd=self.folder, env=full,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, **popen,
+            )  # fmt: skip
+
+        own = cold or argv or popen or self._warm is None or not self._warm.serves(full)
         logs = self._logs / f"session-{len(self._sessions)}"
-        self._sessions.append(Session(command, self.folder, logs, self.env | (env or {}), **popen))
+        self._sessions.append(Session(logs, started if own else forked))
         return self._sessions[-1]
 
     def run(self, *args: str | Path, **how: Any) -> Ended:
@@ -107,14 +124,45 @@ class Shell:
             session.kill()
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    """A shell in an empty folder."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / "logs").mkdir()
-    made = Shell(tmp_path / "work", tmp_path / "logs")
+def user_environment() -> dict[str, str]:
+    """The environment of these tests without keys, and without what pytest and polars have added in this process."""
+    ours = ("PYTEST_", "_RJEM_MALLOC_CONF")
+    kept = {k: v for k, v in os.environ.items() if not k.endswith(KEYS) and not k.startswith(ours)}
+    return kept | {"NO_COLOR": "1", "COLUMNS": "120"}
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess | None]:
+    """The process that forks commands; None where the system cannot, and all start cold."""
+    if not WarmProcess.possible():
+        yield None
+        return
+    process = WarmProcess(user_environment(), tmp_path_factory.mktemp("warm") / "log")
+    yield process
+    process.close()
+
+
+@contextlib.contextmanager
+def _shell(folder: Path, warm: WarmProcess | None) -> Iterator[Shell]:
+    (folder / "work").mkdir()
+    (folder / "logs").mkdir()
+    made = Shell(folder / "work", folder / "logs", warm)
     yield made
     made.close()
+
+
+@pytest.fixture
+def shell(tmp_path: Path, warm: WarmProcess | None) -> Iterator[Shell]:
+    """A shell in an empty folder."""
+    with _shell(tmp_path, warm) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def module_shell(tmp_path_factory: pytest.TempPathFactory, warm: WarmProcess | None) -> Iterator[Shell]:
+    """A shell for what a module's tests share."""
+    with _shell(tmp_path_factory.mktemp("module"), warm) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def played(shell):
 
 def test_run_says_how_it_ended_and_the_same_again_plays_nothing(shell):
     (shell.folder / "study.yaml").write_text(STUDY)
-    first = shell.run("run", "study.yaml")
+    first = shell.run("run", "study.yaml", cold=True)
     assert (first.code, first.out) == (0, "")
     (line,) = first.lines
     assert line.startswith("12 of 12 finished in data/studies/small_sim (")
@@ -50,7 +50,7 @@ def test_run_says_how_it_ended_and_the_same_again_plays_nothing(shell):
 
 def test_a_dry_run_forecasts_writes_nothing_and_counts_what_is_there(shell):
     (shell.folder / "study.yaml").write_text(STUDY)
-    words = shell.run("run", "study.yaml", "--dry-run")
+    words = shell.run("run", "study.yaml", "--dry-run", cold=True)
     assert (words.code, words.err) == (0, "")
     assert "12 planned, 0 finished already" in words.out
     before = shell.run("run", "study.yaml", "--dry-run", "--json").json
@@ -66,7 +66,7 @@ def test_a_dry_run_forecasts_writes_nothing_and_counts_what_is_there(shell):
 
 
 def test_status_query_and_second_looks_answer_on_a_finished_study(played):
-    words = played.run("status", "out")
+    words = played.run("status", "out", cold=True)
     assert (words.code, words.err) == (0, "")
     assert words.out.splitlines()[:3] == ["study     small_sim", "finished  12 of 12", "  ok        12"]
     told = played.run("status", "out", "--json").json
@@ -74,7 +74,7 @@ def test_status_query_and_second_looks_answer_on_a_finished_study(played):
 
     sql = "select version, count(*) as n from runs group by version order by version"
     expected = [("pair", 4), ("solo_distributed", 4), ("solo_full", 4)]
-    as_json = played.run("query", sql, "--data", "out", "--format", "json")
+    as_json = played.run("query", sql, "--data", "out", "--format", "json", cold=True)
     assert [(r["version"], r["n"]) for r in as_json.json] == expected
     as_csv = played.run("query", sql, "--data", "out", "--format", "csv")
     assert list(csv.reader(io.StringIO(as_csv.out))) == [["version", "n"], *([v, str(n)] for v, n in expected)]
@@ -84,8 +84,8 @@ def test_status_query_and_second_looks_answer_on_a_finished_study(played):
     shown = "select version, model, avg(weighted_outcome), count(*) from runs group by all"
     assert played.run("query", shown, "--data", "out").out.count("sim/") == 6
 
-    regraded = played.run("regrade", "out", "--with", "rules", "--repeat", "2")
-    annotated = played.run("annotate", "out", "--with", "rules")
+    regraded = played.run("regrade", "out", "--with", "rules", "--repeat", "2", cold=True)
+    annotated = played.run("annotate", "out", "--with", "rules", cold=True)
     assert (regraded.code, annotated.code) == (0, 0)
     assert [e.lines[0].split(" finished in out ")[0] for e in (regraded, annotated)] == ["24 of 24", "4 of 4"]
     sql = "select annotator, count(distinct run_id) n from annotations where feature = 'weighted_outcome' group by all"
@@ -96,10 +96,10 @@ def test_status_query_and_second_looks_answer_on_a_finished_study(played):
 
 @pytest.mark.slow
 def test_report_lists_and_renders(played, root):
-    listed = played.run("report", "--list").out.split("\n")
+    listed = played.run("report", "--list", cold=True).out.split("\n")
     numbered = (p.stem.partition("_") for p in (root / "notebooks").glob("*.ipynb"))
     assert {line.split()[0] for line in listed if line} == {name for _, _, name in numbered}
-    ended = played.run("report", "maze_gap", "--data", "out", "-p", "ci_level=0.9")
+    ended = played.run("report", "maze_gap", "--data", "out", "-p", "ci_level=0.9", cold=True)
     assert ended.code == 0
     html = Path(ended.out.strip())
     assert html == (played.folder / "reports" / "maze_gap.html").resolve()
@@ -111,7 +111,7 @@ def test_report_lists_and_renders(played, root):
 
 
 def test_a_sample_says_on_stderr_what_it_could_not_give(played):
-    few = played.run("sample", "out", "--what", "messages", "-n", "40", "--out", "few")
+    few = played.run("sample", "out", "--what", "messages", "-n", "40", "--out", "few", cold=True)
     assert (few.code, len(few.out.split())) == (0, 2)
     assert [line for line in few.lines if line.startswith("40 messages asked, ")], few.err
     modes = played.run("sample", "out", "--what", "runs", "-n", "40", "--out", "modes")
@@ -123,21 +123,21 @@ def test_a_sample_says_on_stderr_what_it_could_not_give(played):
 def test_what_show_cuts_names_the_option_that_shows_it(played):
     sql = "select run_id from runs where version = 'pair' limit 1"
     run_id = played.run("query", sql, "--data", "out", "--format", "json").json[0]["run_id"]
-    short, full = (played.run("show", run_id, "--data", "out", *more).out for more in ((), ("--full",)))
+    short, full = (played.run("show", run_id, "--data", "out", *more, cold=True).out for more in ((), ("--full",)))
     assert "more characters; --full shows all]" in short and "more characters" not in full
     assert len(full) > len(short) and "--full" in played.run("show", "--help").out
 
 
 def test_doctor_names_what_it_looked_at_and_no_key(shell):
     key = "sk-test-0123456789abcdefPLANTED"
-    ended = shell.run("doctor", env={"OPENAI_API_KEY": key})
+    ended = shell.run("doctor", env={"OPENAI_API_KEY": key}, cold=True)
     assert (ended.code, ended.err) == (0, "")
     assert "OPENAI_API_KEY" in ended.out
     assert key not in ended.out
 
 
 def test_help_names_every_command_and_each_has_its_own(shell):
-    whole = shell.run("--help")
+    whole = shell.run("--help", cold=True)
     assert (whole.code, whole.err) == (0, "")
     for command in COMMANDS:
         assert f"\n  {command} " in whole.out
@@ -150,14 +150,14 @@ def test_the_installed_script_and_the_module_are_the_same_command(shell):
     script = Path(sys.executable).with_name("cilab")
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
     assert declared == {"cilab": "cilab.shell.app:main"}
-    one, other = shell.run(argv=[str(script), "report", "--list"]), shell.run("report", "--list")
+    one, other = shell.run(argv=[str(script), "report", "--list"]), shell.run("report", "--list", cold=True)
     assert (one.code, one.out) == (other.code, other.out)
     assert one.code == 0
     assert "maze_gap" in one.out
 
 
 def test_nothing_asked_is_the_help_and_code_2(shell):
-    ended = shell.run()
+    ended = shell.run(cold=True)
     assert (ended.code, ended.out) == (2, "")
     assert "Commands:" in ended.err
 

@@ -45,7 +45,7 @@ def test_a_killed_study_pays_again_only_for_what_was_in_flight(shell, server, ro
     blocks = [{"versions": ["pair"], "models": ["talker"], "mazes": {"count": 12}, "max_turns": 4}]
     study = write_study(shell, server.url, {"talker": {}}, blocks, concurrency=concurrency)
     planned = shell.run("run", study, "--dry-run", "--json").json["run_ids"]
-    assert shell.run("run", study, "--out", "through", env=KEYS).code == 0
+    assert shell.run("run", study, "--out", "through", env=KEYS, cold=True).code == 0
     through = server.completions_served
     assert (len(planned), through) == (12, 48)
 

@@ -95,7 +95,7 @@ def test_a_second_signal_gives_the_calls_in_flight_up_at_once(shell, server, stu
 
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 def test_a_signal_while_it_starts_is_an_interruption_too(what, shell, study, until):
-    session = shell.start("run", study, "--out", "out", env=KEYS)
+    session = shell.start("run", study, "--out", "out", env=KEYS, cold=True)
     maps = Path(f"/proc/{session.process.pid}/maps")
     if not maps.exists():
         pytest.skip("needs /proc to see how far the command is")
@@ -108,7 +108,7 @@ def test_a_signal_while_it_starts_is_an_interruption_too(what, shell, study, unt
 
 
 def test_an_interrupted_quickstart_makes_no_report_of_what_is_not_there(shell, until):
-    session = shell.start("quickstart", "--no-open")
+    session = shell.start("quickstart", "--no-open", cold=True)
     folder = shell.folder / "data" / "studies" / "quickstart"
     assert until(
         lambda: (folder / JOURNAL_NAME).exists() and cilab.status(folder)["kept_completions"] > 0, session, 0.1

@@ -15,7 +15,9 @@ from polars.testing import assert_frame_equal
 import cilab
 from cilab.store.journal import JOURNAL_NAME
 
-KILLS = 30
+#: Kills of a test; there is a test for each kind of moment, which it meets once more often than the others.
+KILLS = 10
+KINDS = ("start-up", "playing", "part")
 COUNT = "select count(*) as n, count(distinct run_id) as ids from runs where status != 'error'"
 
 
@@ -56,21 +58,30 @@ def part_written(folder: Path) -> Callable[[], bool]:
     return lambda: files(folder) != before
 
 
-@pytest.mark.slow
-def test_a_study_killed_at_thirty_moments_ends_as_one_that_ran_through(shell, root, rows, whole, until):
+@pytest.fixture(scope="module")
+def through(module_shell, root):
+    """The study file, the run ids that it plans, and the folder of one session that ran to its end."""
     study = root / "studies" / "maze_sim.yaml"
-    planned = shell.run("run", study, "--dry-run", "--json").json["run_ids"]
-    through = shell.start("run", study, "--out", "through")
+    planned = module_shell.run("run", study, "--dry-run", "--json").json["run_ids"]
+    assert module_shell.run("run", study, "--out", "through", cold=True).code == 0
+    return study, planned, module_shell.folder / "through"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", KINDS)
+def test_a_study_killed_at_ten_moments_ends_as_one_that_ran_through(more, shell, through, rows, whole, until):
+    study, planned, undisturbed = through
     folder = shell.folder / "killed"
-    rng = random.Random(20261009)
-    kinds = ["start-up", "playing", "part"] * (KILLS // 3)
+    rng = random.Random(20261009 + KINDS.index(more))
+    kinds = [*KINDS * (KILLS // len(KINDS)), more]
     rng.shuffle(kinds)
+    from_nothing = kinds.index("start-up")  # where the imports are met as well
     least, met, halves = 0, Counter(), 0
     for i, kind in enumerate(kinds):
         wal, began, changed = folder / f"{JOURNAL_NAME}-wal", time.time_ns(), part_written(folder)
-        session = shell.start("run", study, "--out", folder)
+        session = shell.start("run", study, "--out", folder, cold=i == from_nothing)
         if kind == "start-up":
-            time.sleep(rng.uniform(0.0, 1.6))
+            time.sleep(rng.uniform(0.0, 1.6 if i == from_nothing else 0.5))
         elif kind == "playing":
             assert until(lambda wal=wal, began=began: written_since(wal, began), session)
             time.sleep(rng.uniform(0.0, 1.2))
@@ -89,26 +100,22 @@ def test_a_study_killed_at_thirty_moments_ends_as_one_that_ran_through(shell, ro
         n = finished(folder)
         assert n >= least, f"kill {i} ({kind}): {n} finished rollouts after {least}"
         least = n
-        if i % 10 == 9:
-            told = shell.run("status", folder, "--json")
-            asked = shell.run("query", COUNT, "--data", folder, "--format", "json")
-            assert (told.code, asked.code) == (0, 0)
-            assert told.json["finished"] == asked.json[0]["n"] == n
+    told = shell.run("status", folder, "--json")
+    asked = shell.run("query", COUNT, "--data", folder, "--format", "json")
+    assert (told.code, asked.code) == (0, 0)
+    assert told.json["finished"] == asked.json[0]["n"] == n
     print(f"killed while running: {dict(met)}; between the parts of one group: {halves}; {least} finished by then")
     assert sum(met.values()) == KILLS, "each of the sessions was killed before its end"
     assert 0 < least < len(planned)
 
     assert shell.run("run", study, "--out", folder).code == 0
-    assert through.wait().code == 0
     whole(folder, planned)
-    whole(shell.folder / "through", planned)
+    whole(undisturbed, planned)
     status = cilab.status(folder)
     assert (status["missing"], status["interrupted_rollouts"], status["by_status"]) == (0, 0, {"ok": len(planned)})
     for table, columns in (
         ("runs", ("run_id", "status", "ended", "weighted_outcome", "success", "messages", "prefix_run_id")),
         ("messages", ("run_id", "index", "seat", "content")),
     ):
-        one, other = (
-            rows(shell.folder / name, table).select(columns).sort(columns[:2]) for name in ("killed", "through")
-        )
+        one, other = (rows(where, table).select(columns).sort(columns[:2]) for where in (folder, undisturbed))
         assert_frame_equal(one, other)

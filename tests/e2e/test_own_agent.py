@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import cilab
-from cilab.shell.app import _how_to_go_on
+from cilab.shell.verbs_run import how_to_go_on
 
 ROLLOUTS = 2
 ANSWER = "    return 'I go right. ACTI!'\n"
@@ -80,7 +80,7 @@ def test_an_agent_that_would_end_the_process_ends_its_rollouts_as_errors(how, sh
     ],
 )
 def test_what_asking_again_will_not_mend_is_said_before_the_command(reasons, says):
-    assert _how_to_go_on(dict.fromkeys(reasons, 1)).startswith(says)
+    assert how_to_go_on(dict.fromkeys(reasons, 1)).startswith(says)
 
 
 def test_an_agent_that_hangs_keeps_neither_the_study_nor_the_process(shell, study):
@@ -110,7 +110,7 @@ def make(messages):
     path = study(code)
     plan = shell.run("run", path, "--out", "out", "--dry-run", "--json")
     assert len(plan.json["run_ids"]) == ROLLOUTS
-    ended = shell.run("run", path, "--out", "out", "--json")
+    ended = shell.run("run", path, "--out", "out", "--json", cold=True)
     assert (ended.code, ended.json["ok"]) == (0, ROLLOUTS)
     for words in ("at import", "from print", "from write", "from a program", "beating"):
         assert words in ended.err

@@ -24,6 +24,7 @@ PRELOADED = [
     *(
         "cilab.shell.app",
         "cilab.running.play",
+        "cilab.running.status",
         "cilab.collect.engine",
         "cilab.collect.litellm_model",
         "cilab.maze",

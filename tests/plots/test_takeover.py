@@ -17,6 +17,7 @@ import polars as pl
 import cilab
 from cilab import plots
 from cilab.plots.parts import style
+from cilab.testing import run, runs
 from tests.plots.drawn import ends, marks, overlaps, series, texts
 from tests.plots.release_results import result
 
@@ -43,29 +44,13 @@ def with_arms() -> Any:
             rows.append(_run(f"{kind}{i}", "alone", 0, None, True))
         for arm in (None, "diff"):
             rows += [_run(f"{kind}{j // 3}", "test", j % 3, arm, j >= kept[kind, arm]) for j in range(6)]
-    types = {"evidence": pl.List(pl.String), "arm": pl.String, "effort": pl.String}
-    return cilab.takeover(
-        pl.DataFrame(rows, infer_schema_length=None, schema_overrides=types), kinds=kinds, resamples=50
-    )
+    return cilab.takeover(runs(rows), kinds=kinds, resamples=50)
 
 
 def _run(task: str, version: str, seed: int, arm: str | None, good: bool) -> dict[str, Any]:
-    return {
-        "run_id": f"{arm}|{task}|{version}|{seed}",
-        "study": "by hand",
-        "benchmark": "teamwork",
-        "task_id": task,
-        "dimension": "taking_over",
-        "source_family": "coding",
-        "version": version,
-        "model": "m",
-        "effort": None,
-        "arm": arm,
-        "seed": seed,
-        "status": "ok",
-        "score": float(good),
-        "evidence": [] if good else ["problem_remains"],
-    }
+    evidence = [] if good else ["problem_remains"]
+    kind = {"dimension": "taking_over", "source_family": "coding", "evidence": evidence}
+    return run("m", task, version, float(good), seed, arm=arm, **kind)
 
 
 def test_each_arm_has_its_marks_by_kind_and_the_counts_beside_them() -> None:

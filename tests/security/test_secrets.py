@@ -18,7 +18,7 @@ from cilab.collect.model import Completion, ToolCall
 from cilab.core import paths
 from cilab.core.errors import ReportError, StudyError
 from cilab.core.redact import REDACTED, credentials_of, hide_credentials, hide_values
-from cilab.running.play import load_study
+from cilab.running.load import load_study
 from cilab.store import RUN_TABLES
 from tests.collect.fault_server import Fault, FaultServer
 from tests.corpus.driver import command

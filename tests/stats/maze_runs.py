@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from cilab import testing
 from cilab.core.tables import TABLES
 from cilab.datasets.dataset import Dataset
 
@@ -18,25 +19,13 @@ def rollouts(
 ) -> list[dict[str, Any]]:
     """Finished rollouts in mazes m0, m1, ...; an outcome of None is a refused rollout."""
     label = "-".join(map(str, (version, model, partner, *columns.values())))
-    return [
-        {
-            "run_id": f"{label}-{first_maze + i}",
-            "study": "by hand",
-            "benchmark": "maze",
-            "task_id": f"m{first_maze + i}",
-            "version": version,
-            "model": model,
-            "partner_model": partner,
-            "seed": 0,
-            "status": "refused" if value is None else "ok",
-            "weighted_outcome": value,
-            "success": None if value is None else value == 1.0,
-            "maze_size": 6,
-            "wall_density": 0.3,
-            **columns,
-        }
-        for i, value in enumerate(outcomes)
-    ]
+    maze = {"benchmark": "maze", "dimension": None, "partner_model": partner, "maze_size": 6, "wall_density": 0.3}
+    rows = []
+    for i, value in enumerate(outcomes, first_maze):
+        known = {"status": "refused"} if value is None else {"status": "ok", "weighted_outcome": value}
+        known |= {"run_id": f"{label}-{i}", "success": None if value is None else value == 1.0}
+        rows.append(testing.run(model, f"m{i}", version, None, **(maze | known | columns)))
+    return rows
 
 
 def pair(a: str, b: str, outcomes: Outcomes, **columns: Any) -> list[dict[str, Any]]:
@@ -45,11 +34,10 @@ def pair(a: str, b: str, outcomes: Outcomes, **columns: Any) -> list[dict[str, A
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A runs table of these rows."""
+    """A runs table of these rows, right or wrong."""
     return pl.DataFrame(list(rows), schema=TABLES["runs"].schema)
 
 
 def dataset(rows: Sequence[Mapping[str, Any]], **tables: Sequence[Mapping[str, Any]]) -> Dataset:
     """A data set of these runs and further tables."""
-    others = {name: pl.DataFrame(list(lines), schema=TABLES[name].schema) for name, lines in tables.items()}
-    return Dataset("by hand", {"runs": frame(rows), **others}, simulated=True, kind="simulated")
+    return testing.study(rows, simulated=True, **tables)

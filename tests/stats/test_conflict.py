@@ -11,29 +11,8 @@ from cilab import datasets
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.conflict import UNTOLD, conflict, dimension_correlations
 from cilab.stats.teamwork.scores import dimensions
-
-
-def run(model, task, version, score, seed=0, **more) -> dict:
-    row = {
-        "study": "s",
-        "benchmark": "teamwork",
-        "task_id": task,
-        "dimension": task.partition(":")[0],
-        "version": version,
-        "model": model,
-        "effort": None,
-        "seed": seed,
-        "status": "ok",
-        "score": score,
-        "ended": None,
-        "joint_share": None,
-    } | more
-    return {"run_id": f"{model}|{task}|{version}|{seed}"} | row
-
-
-def frame(rows) -> pl.DataFrame:
-    kinds = {"score": pl.Float64, "effort": pl.String, "ended": pl.String, "joint_share": pl.Float64}
-    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=kinds)
+from cilab.testing import run
+from cilab.testing import runs as frame
 
 
 def hand_made() -> pl.DataFrame:

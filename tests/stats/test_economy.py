@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.capability import capability
 from cilab.stats.teamwork.effort import effort
@@ -20,29 +21,9 @@ from cilab.stats.teamwork.loss import loss
 from cilab.stats.teamwork.pareto import _beaten, pareto
 from cilab.stats.teamwork.release import release
 from cilab.stats.teamwork.scores import leaderboard
+from cilab.testing import runs as frame
 
-
-def run(model, task, version, score, seed=0, **more) -> dict:
-    row = {
-        "study": "s",
-        "benchmark": "teamwork",
-        "task_id": task,
-        "dimension": task.partition(":")[0],
-        "version": version,
-        "model": model,
-        "effort": None,
-        "seed": seed,
-        "status": "ok",
-        "score": score,
-        "cost_usd": 1.0,
-        "tokens_out": 100,
-    } | more
-    return {"run_id": f"{model}|{row['effort']}|{task}|{version}|{seed}"} | row
-
-
-def frame(rows) -> pl.DataFrame:
-    kinds = {"score": pl.Float64, "effort": pl.String, "cost_usd": pl.Float64}
-    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=kinds)
+run = partial(testing.run, cost_usd=1.0, tokens_out=100)
 
 
 def played(model, tests, alone=1.0, baseline=None, **more) -> list[dict]:

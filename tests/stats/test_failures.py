@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.failures import (
     NO_RULE,
@@ -23,6 +25,7 @@ from cilab.stats.teamwork.failures import (
     sort_failures,
 )
 from cilab.stats.teamwork.task_runs import shares
+from cilab.testing import runs as frame
 
 #: The simulator's names of modes (cilab.datasets.release.plan.MODES) and the rules that should find them.
 TRUE_MODES = {
@@ -41,27 +44,7 @@ TRUE_MODES = {
 }
 
 
-def run(model, task, version, score, seed=0, **more) -> dict:
-    row = {
-        "study": "s",
-        "benchmark": "teamwork",
-        "task_id": task,
-        "dimension": task.partition(":")[0],
-        "version": version,
-        "model": model,
-        "effort": None,
-        "seed": seed,
-        "status": "ok",
-        "score": score,
-        "evidence": [],
-        "outcome": None,
-    } | more
-    return {"run_id": f"{model}|{task}|{version}|{seed}"} | row
-
-
-def frame(rows) -> pl.DataFrame:
-    kinds = {"score": pl.Float64, "effort": pl.String, "outcome": pl.String, "evidence": pl.List(pl.String)}
-    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=kinds)
+run = partial(testing.run, evidence=[])
 
 
 def hand_made() -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -297,7 +280,7 @@ def test_pooled_shares_and_their_intervals_are_those_of_a_plain_loop() -> None:
 @given(st.integers(0, 10_000))
 def test_whatever_the_evidence_each_failed_run_has_one_mode_and_the_order_of_rows_is_no_matter(seed) -> None:
     rng = np.random.default_rng(seed)
-    from cilab.core.tables import DIMENSIONS, EVIDENCE
+    from cilab.teamwork.terms import DIMENSIONS, EVIDENCE
 
     n = 30
     failed = pl.DataFrame(

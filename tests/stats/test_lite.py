@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from scipy.optimize import minimize
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.methods.item_response import (
     SD_DEVIATION,
@@ -42,25 +43,10 @@ SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3]
 BY_HAND = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 
 
-def runs(
-    values: np.ndarray,
-    dimensions: list[str] | None = None,
-    split: list[str] | None = None,
-    names: list[str] | None = None,
-) -> pl.DataFrame:
+def runs(values: np.ndarray, *, names: list[str] | None = None, **more: Any) -> pl.DataFrame:
     """Values of shape (models, tasks) as one test each; NaN is a task that is not solved alone."""
-    n_rows, n_tasks = values.shape
-    dims, ids = dimensions or ["d"] * n_tasks, names or [f"t{t:03d}" for t in range(n_tasks)]
-    lines = []
-    for r, t in itertools.product(range(n_rows), range(n_tasks)):
-        solved = not np.isnan(values[r, t])
-        where = (f"m{r:02d}", ids[t], dims[t], split[t] if split else None)
-        lines.append((*where, "alone", float(solved)))
-        if solved:
-            lines.append((*where, "test", float(values[r, t])))
-    columns = {"model": pl.String, "task_id": pl.String, "dimension": pl.String, "split": pl.String}
-    frame = pl.DataFrame(lines, schema={**columns, "version": pl.String, "score": pl.Float64}, orient="row")
-    return frame.with_columns(status=pl.lit("ok"))
+    models = [f"m{r:02d}" for r in range(len(values))]
+    return testing.grid(values, ~np.isnan(values), models=models, tasks=names, **more)
 
 
 def cells(values: np.ndarray, per_dimension: int | None = None) -> Cells:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.people import people
 
-
-def run(model, task, version, score, seed=0) -> dict:
-    return {
-        "run_id": f"{model}|{task}|{version}|{seed}",
-        "study": "s",
-        "benchmark": "teamwork",
-        "task_id": task,
-        "dimension": "d",
-        "version": version,
-        "model": model,
-        "seed": seed,
-        "status": "ok",
-        "score": score,
-    }
+run = partial(testing.run, dimension="d")
 
 
 def hand_made() -> pl.DataFrame:

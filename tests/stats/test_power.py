@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from statistics import NormalDist
 
@@ -10,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cilab import testing
 from cilab.core.errors import TableError
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.item_response import ItemResponse, expit
@@ -21,13 +21,9 @@ def runs(n_rows: int, n_tasks: int, n_seeds: int, cell_sd: float = 0.0, seed: in
     rng = np.random.default_rng(seed)
     ability, difficulty = rng.normal(0, 1.0, (n_rows, 1)), rng.normal(0, 1.2, 2 * n_tasks)
     p = expit(ability - difficulty + rng.normal(0, cell_sd, (n_rows, 2 * n_tasks)))
-    lines = []
-    for r, t in itertools.product(range(n_rows), range(2 * n_tasks)):
-        where = (f"m{r:02d}", f"t{t:03d}", "d" if t < n_tasks else "e")
-        lines.append((*where, "alone", 0, 1.0))
-        lines += [(*where, "test", s, float(rng.random() < p[r, t])) for s in range(n_seeds)]
-    columns = ["model", "task_id", "dimension", "version", "seed", "score"]
-    return pl.DataFrame(lines, schema=columns, orient="row").with_columns(status=pl.lit("ok"))
+    passes = rng.random((n_rows, 2 * n_tasks, n_seeds)) < p[..., None]
+    names = [f"m{r:02d}" for r in range(n_rows)]
+    return testing.grid(passes, models=names, dimensions=["d"] * n_tasks + ["e"] * n_tasks)
 
 
 def world(difficulty: list[float], cell_sd: float = 0.0, share: float = 1.0) -> _World:

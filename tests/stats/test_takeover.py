@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 import pytest
 from scipy import stats
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.takeover import takeover
+from cilab.testing import runs as frame
 
-
-def run(model, task, version, score, seed=0, arm=None, evidence=(), family="coding") -> dict:
-    return {
-        "run_id": f"{model}|{arm}|{task}|{version}|{seed}",
-        "study": "s",
-        "benchmark": "teamwork",
-        "task_id": task,
-        "dimension": "taking_over",
-        "source_family": family,
-        "version": version,
-        "model": model,
-        "effort": None,
-        "arm": arm,
-        "seed": seed,
-        "status": "ok",
-        "score": score,
-        "evidence": list(evidence),
-    }
-
-
-def frame(rows) -> pl.DataFrame:
-    kinds = {"evidence": pl.List(pl.String), "arm": pl.String, "effort": pl.String}
-    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=kinds)
+run = partial(testing.run, dimension="taking_over", source_family="coding", evidence=[])
 
 
 def follow_up() -> tuple[pl.DataFrame, dict[str, str]]:
@@ -48,7 +29,7 @@ def follow_up() -> tuple[pl.DataFrame, dict[str, str]]:
             for j in range(total):
                 stays = j < kept[kind, arm]
                 evidence = ["raised_problem", "problem_remains"] if stays else []
-                rows.append(run("m", f"{kind}{j // 3}", "test", float(not stays), j % 3, arm, evidence))
+                rows.append(run("m", f"{kind}{j // 3}", "test", float(not stays), j % 3, arm=arm, evidence=evidence))
     return frame(rows), kinds
 
 
@@ -76,13 +57,13 @@ def test_the_papers_follow_up_comes_out_by_kind_and_arm() -> None:
 
 
 def test_carried_raised_failed_and_own_starts_are_counted_by_hand() -> None:
-    rows = [run("m", t, "alone", 1.0, family=f) for t, f in (("x", "coding"), ("y", "records"))]
-    rows += [run("m", "x", "baseline", 1.0), run("m", "y", "baseline", 0.0, family="records")]
+    rows = [run("m", t, "alone", 1.0, source_family=f) for t, f in (("x", "coding"), ("y", "records"))]
+    rows += [run("m", "x", "baseline", 1.0), run("m", "y", "baseline", 0.0, source_family="records")]
     rows += [
         run("m", "x", "test", 0.0, 0, evidence=["problem_remains"]),
         run("m", "x", "test", 0.0, 1, evidence=["raised_problem", "problem_remains"]),
-        run("m", "y", "test", 0.0, 0, evidence=["raised_problem"], family="records"),
-        run("m", "y", "test", 1.0, 1, family="records"),
+        run("m", "y", "test", 0.0, 0, evidence=["raised_problem"], source_family="records"),
+        run("m", "y", "test", 1.0, 1, source_family="records"),
     ]
     result = takeover(frame(rows), resamples=50)
     table = {r["kind"]: r for r in result.table.iter_rows(named=True)}

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.validity import spearman_brown, validity
 
 
-def runs(
-    values: np.ndarray, *, split: list[str] | None = None, dimensions: int = 1, solved: np.ndarray | None = None
-) -> pl.DataFrame:
-    """Scores of shape (rows, tasks, seeds) as runs in which `solved` tasks (default all) are solved alone."""
-    n_rows, n_tasks, n_seeds = values.shape
-    lines = []
-    for r in range(n_rows):
-        for t in range(n_tasks):
-            task = (f"t{t:03d}", f"d{t * dimensions // n_tasks}", split[t] if split else None)
-            alone = 1.0 if solved is None or solved[r, t] else 0.0
-            lines.append((f"m{r}", *task, "alone", 0, alone))
-            lines += [(f"m{r}", *task, "test", s, float(values[r, t, s])) for s in range(n_seeds)]
-    columns = ["model", "task_id", "dimension", "split", "version", "seed", "score"]
-    frame = pl.DataFrame(lines, schema=columns, schema_overrides={"split": pl.String}, orient="row")
-    return frame.with_columns(status=pl.lit("ok"))
+def runs(values: np.ndarray, *, dimensions: int = 1, **more: Any) -> pl.DataFrame:
+    """Scores of shape (rows, tasks, seeds) as runs; the tasks are spread over so many dimensions."""
+    n = values.shape[1]
+    return testing.grid(values, dimensions=[f"d{t * dimensions // n}" for t in range(n)], **more)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cilab import datasets
+from cilab import datasets, testing
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.grid import grid
 from cilab.stats.teamwork.scores import leaderboard
@@ -15,13 +15,7 @@ from cilab.stats.teamwork.weighting import _Means, weighting
 
 def runs(scores: np.ndarray, solved: np.ndarray) -> pl.DataFrame:
     """One dimension, one seed; only tasks that are solved alone are tested."""
-    lines = []
-    for r, t in np.ndindex(scores.shape):
-        lines.append((f"m{r}", f"t{t:02d}", "d", "alone", 0, float(solved[r, t])))
-        if solved[r, t]:
-            lines.append((f"m{r}", f"t{t:02d}", "d", "test", 0, float(scores[r, t])))
-    names = ["model", "task_id", "dimension", "version", "seed", "score"]
-    return pl.DataFrame(lines, schema=names, orient="row").with_columns(status=pl.lit("ok"))
+    return testing.grid(np.where(solved, scores, np.nan), solved)
 
 
 def drawn() -> tuple[np.ndarray, np.ndarray]:

@@ -2,11 +2,12 @@
 
 import pytest
 
-from cilab.core.tables import DIMENSIONS
-from cilab.running.prove import check_tasks, list_tasks
+from cilab.running.prove import check_tasks
 from cilab.stats.teamwork.failures import RULES
 from cilab.teamwork import bank, sandbox
+from cilab.teamwork.prove import list_tasks
 from cilab.teamwork.task import FAMILIES, STAGES, dimension_modes
+from cilab.teamwork.terms import DIMENSIONS
 
 
 @pytest.fixture(scope="module")

@@ -86,18 +86,16 @@ def test_a_judge_says_the_exemplars_label_and_slips_at_its_rate(hoist):
     from cilab.teamwork import texts
 
     prompt = texts.judge(hoist.file, [], "All right. 950 is over the limit.")
-    judge = sim.SimJudge("a")
-    said = [
-        asyncio.run(judge.complete([{"role": "user", "content": prompt}], sampling=Sampling(seed=s))).content
-        for s in range(800)
-    ]
+
+    def label(judge, seed):
+        with bank.at_hand(hoist):
+            asked = [{"role": "user", "content": prompt}]
+            return asyncio.run(judge.complete(asked, sampling=Sampling(seed=seed))).content
+
+    said = [label(sim.SimJudge("a"), seed) for seed in range(800)]
     right = said.count("challenges") / len(said)
     assert abs(right - (1 - 0.08 + 0.08 / 5)) < 0.03
-    exact = sim.SimJudge("b", slips=0.0)
-    assert (
-        asyncio.run(exact.complete([{"role": "user", "content": prompt}], sampling=Sampling(seed=1))).content
-        == "challenges"
-    )
+    assert label(sim.SimJudge("b", slips=0.0), 1) == "challenges"
 
 
 def test_a_partner_tells_its_own_facts_once():

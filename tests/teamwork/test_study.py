@@ -10,9 +10,12 @@ import yaml
 import cilab
 from cilab.collect.model import Completion, Usage
 from cilab.core.errors import CilabError
-from cilab.running.play import forecast_study, load_study, run_study
+from cilab.running.forecast import forecast_study
+from cilab.running.load import load_study
+from cilab.running.play import run_study
 from cilab.running.relabel import relabel
 from cilab.shell import app as cli
+from cilab.teamwork import bank
 from tests.teamwork.small import TASK, changed, write
 
 JUDGES = {"referee": "sim/team-judge-a", "second": "sim/team-judge-b", "third": "sim/team-judge-c"}
@@ -129,7 +132,8 @@ def test_gated_out_rollouts_of_an_earlier_plan_are_counted_as_such(home, data, t
 def test_other_judges_see_the_referees_own_prompts(home, data):
     study = cilab.open(data)
     before = study.labels.collect().height
-    summary = relabel(data, judge="sim/team-judge-c", repeat=2, show_progress=False)
+    with bank.at_hand(*bank.find([str(home / "tasks")])):  # a simulated judge knows its tasks
+        summary = relabel(data, judge="sim/team-judge-c", repeat=2, show_progress=False)
     assert summary.exit_code == 0
     labels = cilab.open(data).labels.collect()
     mine = labels.filter(pl.col("rater") == "sim/team-judge-c")

@@ -192,9 +192,9 @@ def test_tied_best_deals_are_fine():
 
 
 def test_every_dimension_has_labels_modes_and_a_norm():
-    from cilab.core.tables import DIMENSIONS
     from cilab.stats.teamwork.failures import RULES
     from cilab.teamwork.task import STAGES, dimension_norm
+    from cilab.teamwork.terms import DIMENSIONS
 
     names = {rule.name for rule in RULES}
     for dimension in DIMENSIONS:

@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from cilab.running.prove import check_tasks, write_template
+from cilab.running.prove import check_tasks
+from cilab.teamwork.prove import write_template
 
 
 @pytest.fixture

@@ -1,7 +1,11 @@
 """Importers of other people's runs: each says what it dropped, doubled or repaired.
 
 `import_any` is the one door for the shell; the functions themselves are `cilab.datasets.import_table` and so on. May
-import `cilab.store`, `cilab.core.tables`, `cilab.core.errors` and `cilab.datasets.dataset`.
+import `cilab.store`, `cilab.core` and `cilab.datasets.dataset`.
+
+An importer is a function that a package names among the entry points `cilab.importers`, ours as well as others': it
+takes a path, and options by name, and gives an `Imported`. One with a parameter `study` reads answers: what it gives is
+added to that study, which is handed to it opened.
 """
 
 from __future__ import annotations
@@ -10,10 +14,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cilab.core import plugins
+
 if TYPE_CHECKING:
     from cilab.datasets.importers.report import Imported
-
-KINDS = ("release", "inspect", "table", "labels", "reviews")
 
 
 def import_any(kind: str, path: str | os.PathLike[str], out: str | os.PathLike[str] | None, **options: Any) -> Imported:
@@ -21,7 +25,7 @@ def import_any(kind: str, path: str | os.PathLike[str], out: str | os.PathLike[s
 
     Parameters
     ----------
-    kind : `release`, `inspect`, `table`, `labels` or `reviews`.
+    kind : `release`, `inspect`, `table`, `labels`, `reviews`, or what another package brings.
     path : what to import.
     out : the folder of the new study. For labels and reviews, the study that the form was drawn from: the answers
         are added to it. None saves nothing.
@@ -31,28 +35,28 @@ def import_any(kind: str, path: str | os.PathLike[str], out: str | os.PathLike[s
     ------
     ImportFailed
         The kind is not known, an option is not the importer's, or the importer says no.
+    PluginError
+        The package that brings it does not load.
     StoreError
         `out` already holds a study (or, for answers, holds none).
     """
+    from inspect import signature
+
     from cilab.core.errors import StoreError, nearest
     from cilab.datasets.importers.report import ImportFailed
 
-    if kind not in KINDS:
-        raise ImportFailed(f"no importer named {kind}; there are {', '.join(KINDS)}.{nearest(kind, KINDS)}")
-    if kind in ("labels", "reviews"):
-        return _answers(kind, path, out, options)
+    known = list(plugins.names(plugins.IMPORTERS))
+    if kind not in known:
+        raise ImportFailed(f"no importer named {kind}; there are {', '.join(known)}.{nearest(kind, known)}")
+    importer = plugins.load(plugins.IMPORTERS, kind)
+    if "study" in signature(importer).parameters:
+        return _answers(importer, path, out, options)
     if out is not None and (Path(out) / "tables").exists():
         raise StoreError(f"{out}: already holds a study; choose a new folder")
-    imported = _call(_importer(kind), path, options)
+    imported = _call(importer, path, options)
     if out is not None:
         imported.save(out)
     return imported
-
-
-def _importer(kind: str) -> Any:
-    from cilab import datasets
-
-    return getattr(datasets, f"import_{kind}")
 
 
 def _call(importer: Any, path: str | os.PathLike[str], options: dict[str, Any]) -> Imported:
@@ -72,15 +76,15 @@ def _call(importer: Any, path: str | os.PathLike[str], options: dict[str, Any]) 
     return importer(path, **options)
 
 
-def _answers(kind: str, path: str | os.PathLike[str], out: Any, options: dict[str, Any]) -> Imported:
-    """Labels or reviews, added to the study that they speak of."""
+def _answers(importer: Any, path: str | os.PathLike[str], out: Any, options: dict[str, Any]) -> Imported:
+    """Labels or reviews, say, added to the study that they speak of."""
     from cilab import store
     from cilab.datasets.importers.report import write_notes
 
     study = options.pop("study", None)
     if study is None and out is not None:
         study = store.open_study(out)
-    imported = _call(_importer(kind), path, {"study": study, **options})
+    imported = _call(importer, path, {"study": study, **options})
     if out is not None:
         if imported.dataset.tables:
             store.write_group(Path(out), imported.dataset.tables)

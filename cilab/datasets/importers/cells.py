@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.tables import Column as OurColumn
+from cilab.core.columns import Column as OurColumn
 from cilab.datasets.importers.mapping import Column
 
 #: Texts that mean "missing" where an id belongs.

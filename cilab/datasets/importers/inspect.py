@@ -21,11 +21,13 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.tables import RUNS, TEAM_VERSIONS, frame
+from cilab.core.errors import first_line
+from cilab.core.tables import RUNS, frame
 from cilab.datasets.importers.cells import text_hash
 from cilab.datasets.importers.coverage import coverage_notes
 from cilab.datasets.importers.reading import clean
 from cilab.datasets.importers.report import EXTRA_SCHEMA, Imported, ImportFailed, Tally, read_extra
+from cilab.teamwork.terms import VERSIONS
 
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 #: Where our own values stand in the metadata of samples and messages that we export.
@@ -80,8 +82,8 @@ def import_inspect(
     """
     log = _inspect()
     root = Path(path)
-    if version not in TEAM_VERSIONS:
-        raise ImportFailed(f"version {version!r} is not one of {', '.join(TEAM_VERSIONS)}")
+    if version not in VERSIONS:
+        raise ImportFailed(f"version {version!r} is not one of {', '.join(VERSIONS)}")
     files = [root] if root.is_file() else sorted(f for s in ("*.eval", "*.json") for f in root.rglob(s))
     if not files:
         raise ImportFailed(f"{root}: {'holds no .eval or .json log' if root.is_dir() else 'no such file or folder'}.")
@@ -119,7 +121,7 @@ def _open(log: Any, file: Path) -> tuple[Any, Iterator[Any]]:
 
 
 def _not_a_log(file: Path, error: Exception, files: int, tally: Tally) -> None:
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+    reason = first_line(error)[:120]
     if files == 1:
         raise ImportFailed(f"{file}: is no whole Inspect log ({reason})") from None
     tally.find("dropped", "runs", "a file that is no whole Inspect log", 1, [f"{file.name}: {reason}"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from cilab.core.errors import first_line
 from cilab.datasets.importers.report import EXAMPLES, ImportFailed, Tally, short
 from cilab.store.footers import UNREADABLE
 
@@ -86,7 +87,7 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(path, glob=False)
     except UNREADABLE as e:
-        raise ImportFailed(f"{path}: is no readable Parquet file ({str(e).splitlines()[0]}).") from None
+        raise ImportFailed(f"{path}: is no readable Parquet file ({first_line(e)}).") from None
 
 
 # -- CSV ------------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ def _read_csv(path: Path, tally: Tally, header: Sequence[str] | None) -> pl.Data
     except pl.exceptions.NoDataError:
         raise ImportFailed(f"{path}: the file holds no rows.") from None
     except pl.exceptions.PolarsError as e:
-        raise ImportFailed(f"{path}: {_ragged(text, separator) or str(e).splitlines()[0]}") from None
+        raise ImportFailed(f"{path}: {_ragged(text, separator) or first_line(e)}") from None
     if header is not None:
         if len(header) != df.width:
             raise ImportFailed(f"{path}: header= has {len(header)} names, the file {df.width} columns.")

@@ -21,16 +21,17 @@ from typing import Any
 
 import polars as pl
 
-from cilab.core.tables import DIMENSIONS, EVIDENCE, TEAM_VERSIONS, frame
+from cilab.core.tables import frame
 from cilab.datasets.importers.cells import text_hash
 from cilab.datasets.importers.coverage import coverage_notes
 from cilab.datasets.importers.reading import clean
 from cilab.datasets.importers.report import Imported, ImportFailed, Tally, short
+from cilab.teamwork.terms import DIMENSIONS, EVIDENCE, VERSIONS
 
 BENCHMARK = "teamwork"
 RULE_VERSION = "release"
 #: Their words for the versions, and ours.
-VERSIONS = {"solo": "alone", "control": "baseline", "manipulation": "test"} | {v: v for v in TEAM_VERSIONS}
+VERSION_OF = {"solo": "alone", "control": "baseline", "manipulation": "test"} | {v: v for v in VERSIONS}
 #: Dimensions that the public site names otherwise.
 DIMENSION_NAMES = {
     "whistleblowing": "reporting_misconduct",
@@ -234,8 +235,8 @@ def _run_row(
     version = str(run.get("version") or place.version or "")
     model = run.get("evaluated_model") or models.get(place.model or "", place.model)
     problem = None
-    if version not in VERSIONS:
-        problem = f"version {version or 'not said'!r}, not one of {', '.join(VERSIONS)}"
+    if version not in VERSION_OF:
+        problem = f"version {version or 'not said'!r}, not one of {', '.join(VERSION_OF)}"
     elif not task or not model:
         problem = f"no {'task' if not task else 'model'} in the file or its place"
     if problem:
@@ -255,7 +256,7 @@ def _run_row(
         "benchmark": BENCHMARK,
         "task_id": str(task),
         "dimension": known or dimension,
-        "version": VERSIONS[version],
+        "version": VERSION_OF[version],
         "model": str(model),
         "effort": _text(run.get("effort") or run.get("reasoning_effort")),
         "arm": _text(arm),

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from pydantic_core import to_json
 
-from cilab.core.errors import nearest
+from cilab.core.errors import first_line, nearest
 from cilab.core.tables import TABLES
 from cilab.datasets.importers import cells as make
 from cilab.datasets.importers import mapping as mappings
@@ -485,4 +485,4 @@ def _queried(query: str, frames: Mapping[str, pl.DataFrame], file: Path) -> pl.D
             db.execute("SET lock_configuration = true")
             return pl.DataFrame(db.sql(query).to_arrow_table())
         except duckdb.Error as e:
-            raise ImportFailed(f"{file}: the mapping's query: {str(e).splitlines()[0]}") from None
+            raise ImportFailed(f"{file}: the mapping's query: {first_line(e)}") from None

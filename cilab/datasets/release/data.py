@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import StudyError
-from cilab.core.tables import DIMENSIONS
 from cilab.datasets.columns import fill, pick
 from cilab.datasets.dataset import Dataset
 from cilab.datasets.release import labels as words
 from cilab.datasets.release import model as model
 from cilab.datasets.release.plan import MODES, Array, Plan, evidence, make_plan, with_failures
 from cilab.datasets.release.talk import labels_table, messages_table, spoken_labels
+from cilab.teamwork.terms import DIMENSIONS
 
 NAME = "simulated_release"
 TASKS_PER_DIMENSION = 30

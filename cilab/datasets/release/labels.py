@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cilab.core.tables import DIMENSIONS
+from cilab.teamwork.terms import DIMENSIONS
 
 PLAIN, NOTICED, GIVES_WAY = 0, 1, 2
 #: What a judge's label can be in each dimension: (label, kind, weight within its kind).
@@ -155,7 +155,7 @@ class Vocabulary:
 
 
 def vocabulary() -> Vocabulary:
-    """The vocabulary, in the order of `cilab.core.tables.DIMENSIONS`."""
+    """The vocabulary, in the order of `cilab.teamwork.terms.DIMENSIONS`."""
     names, kinds, near, texts, cumulative = [], [], [], [], []
     for d, dimension in enumerate(DIMENSIONS):
         labels = LABELS[dimension]

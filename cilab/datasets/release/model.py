@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.tables import DIMENSIONS
+from cilab.teamwork.terms import DIMENSIONS
 
 Array = NDArray[np.float64]
 

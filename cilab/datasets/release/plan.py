@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.tables import DIMENSIONS
 from cilab.datasets.release import model as model
+from cilab.teamwork.terms import DIMENSIONS
 
 SEEDS = 3
 

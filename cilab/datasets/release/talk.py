@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cilab.core.tables import DIMENSIONS
 from cilab.datasets.columns import fill, pick
 from cilab.datasets.release import labels as words
 from cilab.datasets.release import model as model
 from cilab.datasets.release.plan import ANYWAY, MISSED, Ints, Plan
+from cilab.teamwork.terms import DIMENSIONS
 
 JUDGES = {"referee": "sim:judge1", "second": "sim:judge2", "third": "sim:judge3"}
 

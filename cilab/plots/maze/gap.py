@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from cilab.core.errors import choice
 from cilab.plots.parts import style
 from cilab.results.numbers import percent
 from cilab.stats.maze.gap import OUTCOMES, SETTING_NAMES, SETTINGS, GapResult
@@ -43,8 +44,7 @@ def gap(result: GapResult, *, ax: Axes | None = None, distributed: Literal["repo
         `result` is not a GapResult, or `distributed` is another word.
     """
     style.require(result, GapResult, "gap")
-    if distributed not in ("reported", "all"):
-        raise style.FigureError(f"distributed is {distributed!r}, not one of reported, all")
+    choice("distributed", distributed, ("reported", "all"), style.FigureError, hint=False)
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.45 + _ROW_INCHES * max(len(result.rows), 2))
         for setting in SETTINGS:

@@ -9,6 +9,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cilab.core.errors import choice
 from cilab.plots.parts import style
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def compose(
     """
     if not parts:
         raise style.FigureError("nothing to draw: the result holds no rows for this figure")
-    if panel is not None and panel not in parts:
-        raise style.FigureError(f"panel is {panel!r}, not one of {', '.join(parts)}")
+    if panel is not None:
+        choice("panel", panel, parts, style.FigureError, hint=False)
     style.require_axes(ax)
     models = list(names)
     with style.context():

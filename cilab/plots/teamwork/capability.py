@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from cilab.core.errors import choice
 from cilab.plots.parts import labels, panels, roster, style
 from cilab.results.numbers import Interval, number, percent, signed
 from cilab.stats.teamwork.capability import MEASURES, Capability
@@ -53,8 +54,7 @@ def capability(
     style.require(result, Capability, "capability")
     there = result.fits["measure"].to_list()
     measure = there[0] if measure is None else measure
-    if measure not in there:
-        raise style.FigureError(f"measure is {measure!r}, not one of {', '.join(there)}")
+    choice("measure", measure, there, style.FigureError, hint=False)
     points = result.residuals.filter(pl.col("measure") == measure)
     table = result.table.filter((pl.col("measure") == measure) & pl.col("r").is_not_null())
     looks = roster.looks(points["model"], models)

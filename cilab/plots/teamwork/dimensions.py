@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from cilab.core.errors import nearest
+from cilab.core.errors import choice, nearest
 from cilab.plots.parts import panels, roster, style
 from cilab.results.names import at_default
 from cilab.stats.teamwork.scores import DimensionScores
@@ -58,8 +58,7 @@ class _Scores:
 
 
 def _scores(result: DimensionScores, rows: Rows) -> _Scores:
-    if rows not in ("default", "all"):
-        raise style.FigureError(f"rows is {rows!r}, not one of default, all")
+    choice("rows", rows, ("default", "all"), style.FigureError, hint=False)
     table = result.table if rows == "all" else at_default(result.table)
     if table["score_pct"].null_count() == table.height:
         raise style.FigureError("nothing to draw: no row has a score in any dimension")

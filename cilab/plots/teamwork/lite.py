@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from cilab.core.errors import choice
 from cilab.plots.parts import labels, panels, roster, style
 from cilab.results.names import raised
 from cilab.stats.teamwork.lite import LiteCurve, LiteResult
@@ -64,8 +65,7 @@ def lite(
     style.require(result, LiteResult, "lite")
     there = result.table["method"].to_list()
     method = there[-1] if method is None else method
-    if method not in there:
-        raise style.FigureError(f"method is {method!r}, not one of {', '.join(there)}")
+    choice("method", method, there, style.FigureError, hint=False)
     line = result.table.row(by_predicate=pl.col("method") == method, named=True)
     rows = result.rows.filter((pl.col("method") == method) & pl.col("lite_pct").is_not_null())
     parts = {}

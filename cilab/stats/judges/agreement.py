@@ -15,7 +15,6 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import read_rows
 from cilab.core.options import CI_LEVEL
-from cilab.core.tables import TEAM_VERSIONS
 from cilab.results.arguments import Level, Seed, check_choice, whole
 from cilab.results.estimator import estimator
 from cilab.results.numbers import MINUS, Interval, number, percent
@@ -35,6 +34,7 @@ from cilab.stats.methods.hypothesis_tests import mcnemar
 from cilab.stats.methods.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.methods.ratings import Agreement
 from cilab.stats.teamwork.grid import check_names, listed
+from cilab.teamwork.terms import VERSIONS
 
 __all__ = [
     "ICC_FORMS",
@@ -167,7 +167,7 @@ def agreement(
     chosen = _raters(labels, raters)
     runs = read_rows(study, ("run_id",), _BY)[0].unique("run_id").with_columns(pl.lit(True).alias("_known"))
     if versions is not None:
-        check_names("version", versions, pl.Series([*TEAM_VERSIONS, *runs["version"].cast(pl.String)]))
+        check_names("version", versions, pl.Series([*VERSIONS, *runs["version"].cast(pl.String)]))
     labels, left_out = _countable(labels.join(runs, on="run_id", how="left"), versions)
     if labels.is_empty():
         raise TableError(f"labels: none left to compare; left out: {listed(left_out)}")

@@ -181,7 +181,7 @@ def gap(
             *("run_id", "task_id", "seed"),
         ),
     )
-    rows = typed(rows, outcome)
+    rows = typed(rows, outcome, runs)
     _check_models(rows, models)
     mazes = _mazes(rows, models, maze_size, wall_density)
     rows = rows.with_columns(_reason(models, mazes).alias("reason"))

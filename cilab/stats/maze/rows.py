@@ -15,7 +15,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows
-from cilab.core.tables import STATUSES
+from cilab.core.vocabulary import check_statuses
 from cilab.stats.methods.hypothesis_tests import paired_t
 
 MazeOutcome = Literal["weighted_outcome", "success"]
@@ -110,7 +110,7 @@ def read_maze_rows(
     required = ("version", "model", "partner_model", "status", outcome)
     relay = ("relay_kind", "relay_k") if "relay" in versions else ()
     rows, provenance = read_rows(data, required, tuple(dict.fromkeys((*columns, *relay, *optional))))
-    rows = typed(rows, outcome)
+    rows = typed(rows, outcome, data)
     _check_models(rows, models)
     scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(list(versions))
     if models is not None:
@@ -148,7 +148,7 @@ def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
         raise TableError(f"no rollout of model {unknown[0]!r} in these runs.{nearest(str(unknown[0]), known)}")
 
 
-def typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
+def typed(rows: pl.DataFrame, outcome: str, data: Any) -> pl.DataFrame:
     """Columns in the types of the runs table; the outcome, checked, as a float named `value`."""
     kind = rows.schema[outcome]
     if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
@@ -165,8 +165,7 @@ def typed(rows: pl.DataFrame, outcome: str) -> pl.DataFrame:
     for column in ("version", "model", "status"):
         if n := rows[column].null_count():
             raise TableError(f"runs: {n} rows without {column}")
-    if stray := sorted(set(rows["status"].unique()) - set(STATUSES)):
-        raise TableError(f"runs: status is {stray[0]!r}, not one of {', '.join(STATUSES)}")
+    check_statuses(rows["status"].unique(), data)
     _check_values(rows.filter(pl.col("status") == "ok")["value"].drop_nulls(), outcome)
     return rows
 

@@ -22,8 +22,9 @@ from cilab.results.numbers import Interval, number, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.methods import bootstrap
-from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_SCORES, Array, Mask
+from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask
 from cilab.stats.methods.hypothesis_tests import adjust
+from cilab.stats.methods.ratings import MOST_UNDEFINED
 from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.scores import shared_ranks

@@ -16,16 +16,17 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
-from cilab.core.tables import EVIDENCE
 from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator, recordable
 from cilab.results.numbers import Interval, number, percent
 from cilab.results.sheet import Sheet
-from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, overall_means, too_empty
+from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, overall_means, too_empty
+from cilab.stats.methods.ratings import MOST_UNDEFINED
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
+from cilab.teamwork.terms import EVIDENCE
 
 MISSED, GAVE_IN, STOPPED = "missed it", "gave in", "stopped short"
 #: Stage and mode of a failed run that no rule fits.
@@ -67,7 +68,7 @@ def shows(*evidence: str) -> pl.Expr:
     Raises
     ------
     TableError
-        A word is not in `cilab.core.tables.EVIDENCE`.
+        A word is not in `cilab.teamwork.terms.EVIDENCE`.
     """
     for word in evidence:
         if word not in EVIDENCE:

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows
-from cilab.core.tables import DIMENSIONS, STATUSES
+from cilab.core.vocabulary import check_statuses
 from cilab.results.estimator import scope, settled
 from cilab.results.names import row_names
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask, Replicates
+from cilab.teamwork.terms import DIMENSIONS
 
 #: What makes a row of a leaderboard.
 ROW = ("model", "effort", "arm")
@@ -45,7 +46,7 @@ class Grid:
     ----------
     rows : DataFrame of R lines `row` (name in figures), `model, effort, arm`.
     tasks : DataFrame of T lines `task_id, dimension, source_family, real_world, split`, by dimension, then id.
-    dimensions : names, in the order of `cilab.core.tables.DIMENSIONS`.
+    dimensions : names, in the order of `cilab.teamwork.terms.DIMENSIONS`.
     seeds : the seeds of the scored version, ascending.
     by_seed : test scores, fractions, shape (R, T, S); NaN where there is none.
     baseline : mean baseline score, shape (R, T); NaN where there is none.
@@ -208,7 +209,7 @@ def grid(data: Any, **given: Unpack[Scope]) -> Grid:
     version, gate, reviews = asked["version"], asked["gate"], asked["reviews"]
     models, dimensions = asked["models"], asked["dimensions"]
     runs, provenance = read_rows(data, ("task_id", "version", "model", "status", "score"), _RUN_COLUMNS)
-    runs = _typed(runs)
+    runs = _typed(runs, data)
     runs, reviewed = _reviewed(runs, data, reviews)
     benchmark = asked["benchmark"] or _benchmark(runs)
     runs = runs.with_columns(_scope(benchmark, version, models).alias("reason"))
@@ -236,7 +237,7 @@ def check_names(what: str, asked: Sequence[str], there: pl.Series) -> None:
             raise TableError(f"no {what} {name!r} in these runs.{nearest(str(name), known)}")
 
 
-def _typed(runs: pl.DataFrame) -> pl.DataFrame:
+def _typed(runs: pl.DataFrame, data: Any) -> pl.DataFrame:
     """Columns in the types used below; the score, checked, as a float named `value` (null unless ok)."""
     kind = runs.schema["score"]
     if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
@@ -255,9 +256,7 @@ def _typed(runs: pl.DataFrame) -> pl.DataFrame:
     for column in ("task_id", "version", "model", "status"):
         if n := runs[column].null_count():
             raise TableError(f"runs: {n} rows without {column}")
-    stray = sorted(set(runs["status"].unique()) - set(STATUSES))
-    if stray:
-        raise TableError(f"runs: status is {stray[0]!r}, not one of {', '.join(STATUSES)}")
+    check_statuses(runs["status"].unique(), data)
     ok = runs.filter(pl.col("status") == "ok")["score"].drop_nulls()
     if ok.is_nan().any():
         raise TableError(f"runs: score is NaN in {ok.is_nan().sum()} rows; what is not known is null")

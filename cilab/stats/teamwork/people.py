@@ -17,7 +17,6 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import as_frame
 from cilab.core.options import CI_LEVEL
-from cilab.core.tables import TEAM_VERSIONS
 from cilab.results.arguments import Level, numeric
 from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number
@@ -28,6 +27,7 @@ from cilab.stats.methods.distributions import share_interval
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
+from cilab.teamwork.terms import VERSIONS
 
 ALL_MODELS = "all"
 
@@ -198,8 +198,8 @@ def _people_lines(table: Any, tasks: Mapping[str, str | Sequence[str]] | None) -
             raise TableError(f"people: people_pct of {row['task']} is {pct}; it is a percentage from 0 to 100")
         if n is not None and (n < 1 or n != int(n)):
             raise TableError(f"people: people_n of {row['task']} is {n:g}; it is a whole number above 0, or null")
-        if row["version"] not in TEAM_VERSIONS:
-            hint = nearest(str(row["version"]), TEAM_VERSIONS)
+        if row["version"] not in VERSIONS:
+            hint = nearest(str(row["version"]), VERSIONS)
             raise TableError(f"people: version of {row['task']} is {row['version']!r}.{hint}")
         ids = (tasks or {}).get(row["task"], row.get("task_ids") if tasks is None else None)
         kept = {"task": row["task"], "version": row["version"], "people_pct": pct}

@@ -14,7 +14,6 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
-from cilab.core.tables import EVIDENCE
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, number
@@ -27,6 +26,7 @@ from cilab.stats.teamwork.compare import NO_ARM
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows
 from cilab.stats.teamwork.task_runs import TaskResult
+from cilab.teamwork.terms import EVIDENCE
 
 TAKING_OVER = "taking_over"
 ALL_KINDS = "all"
