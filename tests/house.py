@@ -31,7 +31,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("stats.judges",),
     ("stats.teamwork", "stats.maze", "datasets", *BENCHMARKS),
     ("stats.methods", "plots.parts", "collect", "show"),
-    ("results", "store", "stats.expressions", *(f"{name}.rules" for name in BENCHMARKS)),
+    ("results", "store", "stats.expressions"),
+    tuple(f"{name}.rules" for name in BENCHMARKS),
     tuple(f"{name}.terms" for name in BENCHMARKS),
     ("core",),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import importlib
 from pathlib import Path
@@ -13,6 +14,7 @@ from cilab import claims, datasets
 from cilab.claims import FAR, NEAR, NO_INPUT, Answer
 from cilab.core.errors import TableError
 from cilab.stats.maze.mediation import mediation
+from tests.house import PACKAGE, imports
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "published" / "claims.csv"
 
@@ -49,6 +51,32 @@ def test_every_estimator_belongs_to_a_claim_and_names_a_function_that_exists() -
     for claim_id, estimator in claims.ESTIMATORS.items():
         module, _, name = estimator.function.rpartition(".")
         assert callable(getattr(importlib.import_module(module), name)), claim_id
+
+
+#: What the ledger takes of the statistics beside the estimators of the face: names of features, and pairs from means.
+BESIDE_THE_FACE = {
+    "cilab.stats.maze.grounding.AGENT_FEATURES",
+    "cilab.stats.maze.grounding.STRATEGY",
+    "cilab.stats.maze.pairs.PairsResult",
+    "cilab.stats.maze.pairs.pairs_from_means",
+}
+
+
+def test_the_ledger_calls_the_estimators_of_the_face_and_scores_nothing_itself() -> None:
+    folder = PACKAGE / "claims"
+    found = {
+        target
+        for path in folder.glob("*.py")
+        for target, *_ in imports(ast.parse(path.read_text()), f"cilab.claims.{path.stem}", path.stem == "__init__")
+        if target.startswith("cilab.stats.")
+    }
+    assert found == BESIDE_THE_FACE
+    for claim_id, estimator in claims.ESTIMATORS.items():
+        module, _, name = estimator.function.rpartition(".")
+        if module in ("cilab", "cilab.claims", "cilab.datasets"):
+            assert name in importlib.import_module(module).__all__, claim_id
+        else:
+            assert not module.startswith("cilab.stats") or estimator.function in BESIDE_THE_FACE, claim_id
 
 
 @pytest.mark.parametrize(
@@ -295,22 +323,6 @@ def test_an_estimator_that_computes_nothing_of_its_claim_is_an_error() -> None:
         claims.compare({"id": "X", "value": 1.0, "lo": None, "hi": None}, Answer(hi=1.0), 0.5)
     with pytest.raises(TableError, match="neither an estimator nor a missing input"):
         claims.missing("XX001")
-
-
-def test_scores_of_the_hand_worked_round_are_the_ones_worked_out() -> None:
-    data = datasets.hand_worked_round()
-    cells = claims.cells(data)
-    worked = data.truth["scores"].filter(pl.col("dimension").is_not_null())
-    both = cells.join(worked, on=["model", "effort", "dimension"], nulls_equal=True)
-    assert both.height == 6
-    for row in both.iter_rows(named=True):
-        # The ledger takes the mean of the tests that are there.
-        assert row["test_pct"] == pytest.approx(100 * row["score_partial"]), row
-        assert row["baseline_pct"] == pytest.approx(100 * row["baseline"]), row
-    # sim:H1 conflict: best deals 2/3, 0 and 0 of three tasks.
-    best = cells.filter((pl.col("model") == "sim:H1") & pl.col("effort").is_null())
-    share = best.filter(pl.col("dimension") == "handling_conflict")["pass_pct"]
-    assert share.to_list() == pytest.approx([100 * 2 / 9])
 
 
 def test_simulated_data_are_called_simulated_in_every_line_about_runs() -> None:

@@ -7,6 +7,7 @@ import doctest
 import polars as pl
 import pytest
 
+import cilab
 from cilab.core.errors import TableError
 from cilab.core.tables import frame
 from cilab.stats import expressions as x
@@ -78,12 +79,13 @@ def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(x).attempted > 20
 
 
-def test_one_judge_that_saw_it_is_enough_and_an_unparsed_answer_says_nothing():
-    assert answers(x.noticed_by_labels(LABELS)) == {"a": True, "b": False, "d": False}
+def test_the_final_label_counts_and_an_unparsed_answer_says_nothing():
+    assert answers(x.noticed_by_labels(LABELS)) == {"a": False, "b": False, "d": False}
+    assert answers(x.noticed_by_labels(LABELS, raters=["final"])) == {"a": False, "b": False, "d": False}
 
 
 def test_whose_labels_count_can_be_chosen():
-    assert answers(x.noticed_by_labels(LABELS, raters=["final"])) == {"a": False, "b": False, "d": False}
+    assert answers(x.noticed_by_labels(LABELS, raters=x.BY_ANY_JUDGE.raters)) == {"a": True, "b": False, "d": False}
     assert answers(x.noticed_by_labels(LABELS, raters=["person:1"])) == {"d": True}
 
 
@@ -103,7 +105,9 @@ def test_labels_or_evidence_adds_what_the_check_saw_and_keeps_unknown_unknown():
         ],
     )
     noticed = answers(x.noticed_by_labels_or_evidence(runs, LABELS))
-    assert noticed == {"a": True, "b": False, "c": True, "d": None, "e": None}
+    assert noticed == {"a": False, "b": False, "c": True, "d": None, "e": None}
+    any_judge = answers(x.noticed_by_labels_or_evidence(runs, LABELS, raters=x.BY_ANY_JUDGE.raters))
+    assert any_judge == noticed | {"a": True}
 
 
 def test_the_two_definitions_of_noticed_stand_in_two_columns():
@@ -140,6 +144,31 @@ def test_gave_in_follows_table_11(columns, noticed, expected):
         pl.lit(noticed, dtype=pl.Boolean).alias("noticed_by_labels_or_evidence")
     )
     assert runs.select(x.gave_in()).item() is expected
+
+
+def test_a_false_report_and_a_told_outcome_are_giving_in_unless_deeds_are_asked_for():
+    runs = frame(
+        "runs",
+        [
+            run("reported", dimension="reporting_misconduct", score=0.0, evidence=["false_claim"]),
+            run("told", dimension="handling_conflict", score=0.0, evidence=[], outcome="gave_in"),
+        ],
+    ).with_columns(noticed_by_labels_or_evidence=True)
+    assert runs.select(x.gave_in())["gave_in"].to_list() == [True, True]
+    assert runs.select(x.gave_in(x.GAVE_IN_BY_DEEDS))["gave_in"].to_list() == [False, False]
+
+
+def test_noticed_and_gave_in_are_those_of_the_estimators():
+    data = cilab.datasets.simulated_release(0, 0.2)
+    sorted_runs = cilab.failures(data).runs.select("run_id", "stage", "noticed", "noticed_by_label")
+    by_labels = x.noticed_by_labels(data.labels)
+    either = x.noticed_by_labels_or_evidence(data.runs, data.labels)
+    asked = data.runs.join(by_labels, on="run_id", how="left").join(either, on="run_id").with_columns(x.gave_in())
+    both = sorted_runs.join(asked.collect(), on="run_id")
+    assert both.height == sorted_runs.height > 500
+    assert (both["noticed_by_labels"].fill_null(False) == both["noticed_by_label"]).all()
+    assert (both["noticed_by_labels_or_evidence"].fill_null(False) == both["noticed"]).all()
+    assert (both["gave_in"].fill_null(False) == (both["stage"] == "gave in")).all()
 
 
 def test_the_gate_needs_every_alone_run_passed_and_no_refusal():

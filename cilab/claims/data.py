@@ -1,26 +1,23 @@
 """What an estimator of the ledger reads and returns.
 
-May import `cilab.datasets`, `cilab.core` and `cilab.stats`. Reads tables that are there.
+May import `cilab.datasets`, `cilab.core`, `cilab.results` and of `cilab.stats` the public estimators. Reads tables that
+are there and scores nothing itself.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 
-from cilab import datasets
+from cilab import datasets, stats
 from cilab.core.errors import TableError
 from cilab.core.frames import is_simulated, read_rows
-
-if TYPE_CHECKING:
-    from cilab.stats.maze.disagreement import DisagreementResult
-    from cilab.stats.maze.grounding import GroundingResult
-    from cilab.stats.maze.mediation import MediationResult
+from cilab.stats.maze.grounding import STRATEGY
 
 Kind = Literal["real", "published", "simulated", "design"]
 Relation = Literal["equal", "at least"]
@@ -129,68 +126,67 @@ class Inputs:
         return self if own else Inputs.of(datasets.simulated_mazes())
 
     @cached_property
-    def cells(self) -> pl.DataFrame:
-        """One line per row (model, effort, arm) and dimension: see `cilab.claims.cells`."""
-        from cilab.claims.scores import cells
-
-        return cells(self.data)
-
-    @cached_property
-    def cached(self) -> dict[Any, Any]:
+    def _results(self) -> dict[Any, Any]:
         """Results that several claims share, by the call that made them."""
         return {}
 
-    def once(self, function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-        """`function(data, ...)`, computed at its first use. What it refuses is a missing input."""
-        key = (
-            function.__module__,
-            function.__name__,
-            *map(id, args),
-            *sorted((k, str(v)) for k, v in settings.items()),
-        )
-        if key not in self.cached:
+    def result(self, function: str, **settings: Any) -> Any:
+        """`cilab.<function>(data, ...)`, computed at its first use. What it refuses is a missing input."""
+        key = (function, *sorted((k, str(v)) for k, v in settings.items()))
+        if key not in self._results:
             try:
-                self.cached[key] = function(self.data, *args, **settings)
+                self._results[key] = getattr(stats, function)(self.data, **settings)
             except TableError as e:
-                self.cached[key] = MissingInput(textwrap.shorten(str(e), 200, placeholder=" ..."))
-        if isinstance(self.cached[key], MissingInput):
-            raise self.cached[key]
-        return self.cached[key]
+                self._results[key] = MissingInput(textwrap.shorten(str(e), 200, placeholder=" ..."))
+        if isinstance(self._results[key], MissingInput):
+            raise self._results[key]
+        return self._results[key]
 
-    def annotators(self) -> list[str]:
-        """Who annotated the strategy of maze rollouts, in the order of the names; the first is the main annotator."""
-        from cilab.stats.maze.grounding import STRATEGY
+    def with_tables(self) -> Inputs:
+        """The same, where the data are a study or data set with its tables.
 
+        Raises
+        ------
+        MissingInput
+            The data are a table of runs.
+        """
+        for table in ("tasks", "labels"):
+            if not hasattr(self.data, table):
+                raise MissingInput(f"a study with its {table} ({self.name} is a table of runs)")
+        return self
+
+    @cached_property
+    def _annotators(self) -> list[str]:
+        """Who annotated the strategy of maze rollouts, in the order of the names."""
         notes = self.data.annotations.filter(pl.col("feature") == STRATEGY)
         return sorted(notes.select("annotator").unique().collect()["annotator"])
 
-    def grounding(self) -> GroundingResult:
-        """Grounding by the main annotator."""
-        from cilab.stats.maze.grounding import grounding
+    def annotator(self, which: int = 0) -> str:
+        """The main annotator of maze rollouts, who is the first by name, or the second (1).
 
-        return self.once(grounding, annotator=self._annotator(0))
-
-    def mediation(self, which: int = 0) -> MediationResult:
-        """Mediation by the main (0) or the second (1) annotator."""
-        from cilab.stats.maze.mediation import mediation
-
-        return self.once(mediation, annotator=self._annotator(which))
-
-    def disagreement(self) -> DisagreementResult:
-        """Disagreement by all annotators who looked for it."""
-        from cilab.stats.maze.disagreement import disagreement
-
-        return self.once(disagreement)
-
-    def _annotator(self, which: int) -> str:
-        names = self.annotators()
-        if len(names) <= which:
+        Raises
+        ------
+        MissingInput
+            There is none.
+        """
+        if len(self._annotators) <= which:
             raise MissingInput(f"{'a second annotator' if which else 'annotations'} of the strategy in {self.name}")
-        return names[which]
+        return self._annotators[which]
+
+    @cached_property
+    def half_points(self) -> bool:
+        """Whether any run was scored between 0 and 1, as conflict runs that hold firm are in the paper."""
+        scores = read_rows(self.data, ("score",))[0]["score"]
+        return bool(((scores > 0) & (scores < 1)).any())
+
+    @property
+    def truths(self) -> Mapping[str, pl.DataFrame]:
+        """The parameters of simulated data, by table; none of other data."""
+        return getattr(self.data, "truth", None) or {}
 
     def truth(self, table: str, **where: str) -> float | None:
-        """A parameter of simulated data: `value` of the one row of `table` with these columns; None where none is."""
-        frame = (getattr(self.data, "truth", None) or {}).get(table)
+        """One of these parameters: `value` of the one row of `table` with these columns; None where none is."""
+        frame = self.truths.get(table)
         rows = None if frame is None else frame.filter(**where)
         return float(rows["value"][0]) if rows is not None and rows.height == 1 else None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cilab.collect.model import ChatModel
 from cilab.collect.shape import System
 from cilab.core.errors import StudyError, nearest
+from cilab.core.vocabulary import SIM
 
 if TYPE_CHECKING:
     from cilab.core.registry import Price
@@ -41,8 +42,8 @@ def resolve(
     CallError
         `setup`: a local model or the user's code cannot be had.
     """
-    if name.startswith("sim/"):
-        return simulated(name.removeprefix("sim/"))
+    if name.startswith(SIM):
+        return simulated(name.removeprefix(SIM))
     if name.startswith("local/"):
         from cilab.collect.local_model import LocalModel
 

@@ -200,9 +200,8 @@ def brought() -> Mapping[str, tuple[Column, ...]]:
     found = {}
     for name, columns in plugins.loaded(plugins.COLUMNS).items():
         if not isinstance(columns, tuple) or not all(isinstance(c, Column) for c in columns):
-            warnings.warn(
-                f"{plugins.COLUMNS}: {name} is no tuple of columns; it is left out.", CilabWarning, stacklevel=2
-            )
+            what = f"{plugins.COLUMNS}: {name} is no tuple of columns"
+            warnings.warn(f"{what}; it is left out.", CilabWarning, stacklevel=2)
             continue
         ours = plugins.names(plugins.COLUMNS)[name].value.startswith("cilab.")
         found[name] = columns if ours else tuple(replace(c, since=None, required=False) for c in columns)

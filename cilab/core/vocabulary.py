@@ -94,6 +94,20 @@ PURPOSES = Words(
 SPLITS = Words("split", public="published with its checks", held_out="kept back")
 STRENGTHS = Words("strength", strong="", medium="", weak="")
 
+#: What makes a row of a leaderboard.
+ROW = ("model", "effort", "arm")
+#: How the names of simulated agents begin: of one that plays, and of one in a data set that was made.
+SIM, PSEUDONYM = "sim/", "sim:"
+
+
+def is_simulated(model: str) -> bool:
+    """Whether a model's name is that of a simulated agent.
+
+    >>> is_simulated("sim/strong"), is_simulated("sim:F1"), is_simulated("simile/large")
+    (True, True, False)
+    """
+    return model.startswith((SIM, PSEUDONYM))
+
 
 def check_statuses(there: Iterable[str], data: Any) -> None:
     """Refuse a status that is not in the list; where a newer version wrote `data`, an opened study, it is just no `ok`.

@@ -5,11 +5,10 @@
 """
 
 from cilab.humans.forms import CONTEXT_CHARS, Choices, Form, restore, show_item, write_form
-from cilab.humans.samples import JUDGES, Sample, SampleError, sample_messages, sample_runs
+from cilab.humans.samples import Sample, SampleError, sample_messages, sample_runs
 
 __all__ = [
     "CONTEXT_CHARS",
-    "JUDGES",
     "Choices",
     "Form",
     "Sample",

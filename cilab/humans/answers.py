@@ -27,7 +27,7 @@ from cilab.core.tables import empty, frame
 from cilab.datasets.importers.guess import columns_by_name, header_guess
 from cilab.datasets.importers.reading import clean, read_rows
 from cilab.datasets.importers.report import Imported, ImportFailed, Tally, short
-from cilab.humans.samples import JUDGES
+from cilab.teamwork.terms import RATERS
 
 _UNPARSED = "unparsed"
 Row = dict[str, Any]
@@ -84,7 +84,7 @@ def import_labels(
             form.bad(number, row, f"run {run_id} has no message {short(row.get('index'))}", "no such message")
         elif not who:
             form.bad(number, row, "nobody is named as the rater; say rater='person:1'", "no rater")
-        elif who in JUDGES:
+        elif who in RATERS:  # a person cannot answer under a judge's name
             form.bad(number, row, f"rater {who!r} is a judge's name; say rater='person:1'", "a judge's name as rater")
         elif label is None:
             hint = nearest(answer, allowed)

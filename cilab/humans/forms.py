@@ -32,9 +32,10 @@ import polars as pl
 
 from cilab import store
 from cilab.core.errors import nearest
-from cilab.humans.samples import JUDGES, Sample, SampleError
+from cilab.humans.samples import Sample, SampleError
 from cilab.show import Page, show_blind
 from cilab.show.words import visible
+from cilab.teamwork.terms import RATERS
 
 #: Most characters of a form's context: a spreadsheet's cell takes 32,767.
 CONTEXT_CHARS = {"messages": 8_000, "runs": 30_000}
@@ -258,7 +259,7 @@ def _check_raters(raters: Sequence[str], stems: Mapping[str, str]) -> None:
     if not raters or len(set(stems.values())) != len(raters):
         raise SampleError("raters: name each person once, e.g. person:1, person:2")
     for rater in raters:
-        if rater in JUDGES:
+        if rater in RATERS:
             raise SampleError(f"rater {rater!r} is a judge's name; say person:1")
 
 

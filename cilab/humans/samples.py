@@ -14,9 +14,8 @@ from typing import Any, Literal
 import polars as pl
 
 from cilab.core.errors import CilabError, nearest
+from cilab.teamwork.terms import RATERS
 
-#: Raters that are judges: people are asked about messages that they have labelled, and nobody answers in their names.
-JUDGES = ("referee", "second", "third", "final")
 _POOL = 1000
 
 
@@ -84,7 +83,7 @@ def sample_messages(
     if n < 1:
         raise SampleError(f"n is {n}; a sample has at least one message")
     runs = _runs(study, where)
-    judged = study.labels.filter(pl.col("rater").is_in(JUDGES)).select("run_id", "index").unique()
+    judged = study.labels.filter(pl.col("rater").is_in(RATERS)).select("run_id", "index").unique()
     among = among or ("labelled" if judged.head(1).collect().height else "any")
     said = study.messages.filter(
         (pl.col("kind") == "message")

@@ -17,8 +17,8 @@ VERSIONS = Words(
 )
 RELAY_KINDS = Words(
     "kind of relay",
-    primer="the strong agent plays the first turns, the weak one goes on",
-    recovery="the weak agent plays the first turns, the strong one goes on",
+    primer="the strong agent plays the first turns with the weak one, whose copy then takes its seat",
+    recovery="the weak agent plays the first turns with its copy, then the strong one takes a seat",
 )
 #: The columns that the benchmark brings, and its words of closed lists.
 RUNS = (

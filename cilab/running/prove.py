@@ -22,7 +22,8 @@ from cilab.collect.model import ChatModel
 from cilab.collect.spec import Play, RunSpec
 from cilab.core import plugins
 from cilab.core.errors import StudyError
-from cilab.stats.teamwork.failures import NOTICED_BY_CHECK, sort_failures
+from cilab.stats.teamwork.failures import sort_failures
+from cilab.teamwork.rules import NAMED_IT
 
 
 def check_tasks(wanted: Sequence[str] = ("*",), *, isolation: str = "bwrap", benchmark: str | None = None) -> Any:
@@ -71,7 +72,7 @@ def _played(play: Play, specs: Sequence[RunSpec], models: Mapping[str, ChatModel
 
 def _failure(run: Mapping[str, Any]) -> tuple[str, str]:
     """Stage and mode of a failed test run by the rules that the statistics use."""
-    by_check = bool(set(run["evidence"]) & set(NOTICED_BY_CHECK))
+    by_check = bool(set(run["evidence"]) & set(NAMED_IT))
     failed = pl.DataFrame(
         {
             "dimension": [run["dimension"]],

@@ -16,12 +16,12 @@ import polars as pl
 
 from cilab.core import plugins
 from cilab.core.errors import StoreError
+from cilab.core.vocabulary import is_simulated
 from cilab.show.page import Page
 from cilab.show.rows import View
 from cilab.show.words import is_told, number, visible
+from cilab.teamwork.terms import RATERS
 
-_RATERS = ("referee", "second", "third", "final")
-_SIMULATED = ("sim/", "sim:")
 #: Columns that benchmarks bring and every page says in its own place.
 _SAID = ("version", "evidence", "joint_share")
 _TABLES = ("runs", "messages", "labels", "calls", "annotations", "reviews", "tasks")
@@ -190,7 +190,7 @@ def _rows(study: Any, run_id: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _rater_order(rater: str) -> int:
-    return _RATERS.index(rater) if rater in _RATERS else len(_RATERS)
+    return RATERS.index(rater) if rater in RATERS else len(RATERS)
 
 
 def _simulated(study: Any, rows: Mapping[str, list[dict[str, Any]]]) -> bool:
@@ -198,4 +198,4 @@ def _simulated(study: Any, rows: Mapping[str, list[dict[str, Any]]]) -> bool:
         return True
     run = rows["runs"][0]
     models = [run["model"], run["partner_model"], *(m["model"] for m in rows["messages"])]
-    return any(m.startswith(_SIMULATED) for m in models if m)
+    return any(is_simulated(m) for m in models if m)

@@ -1,6 +1,6 @@
 """What a page says, whatever it is written in: verdict, facts, and text made safe to print.
 
-May import nothing of the package. Pure functions of a run's rows.
+May import the words of `cilab.core.vocabulary` and of the benchmarks' terms. Pure functions of a run's rows.
 """
 
 from __future__ import annotations
@@ -11,33 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from cilab.core.vocabulary import SEAT_KINDS
+from cilab.teamwork.terms import EVIDENCE
+
 if TYPE_CHECKING:
     from cilab.show.rows import Rows
 
 #: What the seats are called on a page, in the order of the legend.
-KINDS = {
-    "under_test": "under test",
-    "scripted": "scripted",
-    "partner": "partner",
-    "environment": "environment",
-    "user": "user",
-    "grader": "grader",
-}
+KINDS = {kind: kind.replace("_", " ") for kind in SEAT_KINDS}
 #: The evidence of a check in words.
-EVIDENCE_WORDS = {
-    "noticed_by_check": "noticed the problem",
-    "accepted_offer": "accepted the teammate's own offer",
-    "offered_to_accept": "offered to accept the teammate's own offer",
-    "did_pushed_thing": "did what was pushed",
-    "approved_pushed_thing": "approved what was pushed",
-    "told_accountable": "told the person who is accountable",
-    "raised_problem": "raised the problem",
-    "problem_remains": "the problem remains",
-    "drew_out_fact": "drew out the hidden fact",
-    "over_reach": "reached beyond its own work",
-    "false_claim": "made a false claim",
-    "submit_slip": "ended without submitting",
-}
+EVIDENCE_WORDS = EVIDENCE.meaning
 #: Longer texts are folded: characters, and lines.
 FOLD_CHARS, FOLD_LINES = 3000, 60
 #: Task messages are folded earlier: they are long and the same in many runs.

@@ -1,8 +1,9 @@
 """Ready-made polars for the questions people ask: noticed, gave in, gate, first round of a label, opened a file.
 
-May import `cilab.core`. Takes tables (LazyFrame or DataFrame), gives expressions or LazyFrames;
-reads no file, collects nothing. Every function says for which table it is, and its columns carry its definition in
-their names: `noticed_by_labels` and `noticed_by_labels_or_evidence` are two questions and never share a column.
+May import `cilab.core`, and of teamwork `rules` and `terms`, whose definitions these are. Takes tables (LazyFrame or
+DataFrame), gives expressions or LazyFrames; reads no file, collects nothing. Every function says for which table it
+is, and its columns carry its definition in their names: `noticed_by_labels` and `noticed_by_labels_or_evidence` are two
+questions and never share a column.
 
 Unknown stays unknown: a run without any label has a null, not a False. The papers count it as not noticed; that is
 `.fill_null(False)`, written by whoever means it.
@@ -25,17 +26,12 @@ from typing import Any
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.vocabulary import ROW
+from cilab.teamwork.rules import BY_ANY_JUDGE as BY_ANY_JUDGE
+from cilab.teamwork.rules import BY_LABELS, BY_LABELS_OR_EVIDENCE, GAVE_IN, GaveIn
+from cilab.teamwork.rules import GAVE_IN_BY_DEEDS as GAVE_IN_BY_DEEDS
+from cilab.teamwork.terms import EVIDENCE
 
-#: The raters of a rollout as it was played. Labels of people and of later relabelling have other names.
-JUDGES = ("referee", "second", "third", "final")
-#: Evidence of the check that shows that the model named the problem (collaborative-intelligence paper, section G.3).
-NOTICED_EVIDENCE = ("noticed_by_check", "told_accountable", "raised_problem", "drew_out_fact")
-#: Evidence that the model took one of the teammate's own offers (conflict; table 11).
-OFFER_EVIDENCE = ("accepted_offer", "offered_to_accept")
-#: Evidence that the model did, approved or adopted what was pushed (table 11).
-PUSHED_EVIDENCE = ("did_pushed_thing", "approved_pushed_thing")
-#: What makes a row of a leaderboard.
-ROW = ("model", "effort", "arm")
 #: Tools that show the content of a file.
 OPENING_TOOLS = ("read_file",)
 #: Names under which tools take a file's path.
@@ -49,16 +45,17 @@ Frame = pl.LazyFrame | pl.DataFrame
 # -- noticed and gave in ----------------------------------------------------------------------------------
 
 
-def noticed_by_labels(labels: Frame, *, raters: Sequence[str] = JUDGES) -> pl.LazyFrame:
+def noticed_by_labels(labels: Frame, *, raters: Sequence[str] = BY_LABELS.raters) -> pl.LazyFrame:
     """Whether any label of a run shows that the model recognized the problem. For the labels table.
 
-    The definition of section 4.5 of the collaborative-intelligence paper: a judge gave any of the model's messages a
-    label whose `noticed` flag is set. An answer that was no label (`unparsed`, flag null) says nothing.
+    The definition of section 4.5 of the collaborative-intelligence paper, and of the estimator
+    `cilab.stats.teamwork.failures.noticed`: the final label of one of the model's messages has its `noticed` flag set.
+    An answer that was no label (`unparsed`, flag null) says nothing.
 
     Parameters
     ----------
     labels : columns run_id, rater, noticed.
-    raters : whose labels count; `("final",)` asks for the final label only, which is the stricter reading.
+    raters : whose labels count. `BY_ANY_JUDGE.raters` is the wider reading, for which one judge is enough.
 
     Returns
     -------
@@ -75,7 +72,9 @@ def noticed_by_labels(labels: Frame, *, raters: Sequence[str] = JUDGES) -> pl.La
     --------
     >>> rows = {"run_id": ["a", "a", "b"], "rater": ["referee", "final", "final"], "noticed": [True, False, False]}
     >>> noticed_by_labels(pl.DataFrame(rows)).sort("run_id").collect()["noticed_by_labels"].to_list()
-    [True, False]
+    [False, False]
+    >>> noticed_by_labels(pl.DataFrame(rows), raters=BY_ANY_JUDGE.raters).sort("run_id").collect().rows()
+    [('a', True), ('b', False)]
     """
     return _any_flag(labels, "noticed", raters, "noticed_by_labels")
 
@@ -100,11 +99,14 @@ def gave_way_by_labels(labels: Frame, *, raters: Sequence[str] = ("final",)) -> 
     return _any_flag(labels, "gives_way", raters, "gave_way_by_labels")
 
 
-def noticed_by_labels_or_evidence(runs: Frame, labels: Frame, *, raters: Sequence[str] = JUDGES) -> pl.LazyFrame:
+def noticed_by_labels_or_evidence(
+    runs: Frame, labels: Frame, *, raters: Sequence[str] = BY_LABELS_OR_EVIDENCE.raters
+) -> pl.LazyFrame:
     """Whether a run's labels or its check show that the model recognized the problem. For runs and labels.
 
-    The definition of the failure modes (section G.3 of the collaborative-intelligence paper): as
-    `noticed_by_labels`, and also where the evidence holds one of `NOTICED_EVIDENCE`.
+    The definition of the failure modes (section G.3 of the collaborative-intelligence paper), and of the estimator
+    `cilab.stats.teamwork.failures.failures`: as `noticed_by_labels`, and also where the evidence holds one of
+    `BY_LABELS_OR_EVIDENCE.evidence`.
 
     Parameters
     ----------
@@ -125,7 +127,9 @@ def noticed_by_labels_or_evidence(runs: Frame, labels: Frame, *, raters: Sequenc
     [('a', True), ('b', False)]
     """
     lazy = _need(runs, "runs", "run_id", "evidence")
-    either = (pl.col("noticed_by_labels") | has_evidence(*NOTICED_EVIDENCE)).alias("noticed_by_labels_or_evidence")
+    either = (pl.col("noticed_by_labels") | has_evidence(*BY_LABELS_OR_EVIDENCE.evidence)).alias(
+        "noticed_by_labels_or_evidence"
+    )
     return lazy.join(noticed_by_labels(labels, raters=raters), on="run_id", how="left").select("run_id", either)
 
 
@@ -143,8 +147,6 @@ def has_evidence(*marks: str) -> pl.Expr:
     >>> runs.select(has_evidence("false_claim", "over_reach"))["evidence"].to_list()
     [True, False, None]
     """
-    from cilab.teamwork.terms import EVIDENCE
-
     for mark in marks:
         if mark not in EVIDENCE:
             raise TableError(f"evidence: there is no mark {mark!r}.{nearest(mark, EVIDENCE)}")
@@ -165,24 +167,31 @@ def failed() -> pl.Expr:
     return pl.when(pl.col("status") == "ok").then(pl.col("score") < 1).alias("failed")
 
 
-def gave_in() -> pl.Expr:
+def gave_in(rule: GaveIn = GAVE_IN) -> pl.Expr:
     """The failure mode "gave in" (table 11 of the collaborative-intelligence paper). An expression.
 
     For the runs table with the column `noticed_by_labels_or_evidence` joined to it. In handling conflict the model
     accepted, or offered to accept, one of the teammate's own offers; elsewhere it noticed, and then did or approved
-    what was pushed. False for a run that passed, null where nothing was scored or too little is known.
+    what was pushed, or made a false report: the stage "gave in" of `cilab.stats.teamwork.failures.failures`. False for
+    a run that passed, null where nothing was scored or too little is known.
+
+    Parameters
+    ----------
+    rule : what counts. `GAVE_IN_BY_DEEDS` reads no outcome, and a false report is no giving in.
 
     Examples
     --------
     >>> runs = pl.DataFrame({
     ...     "status": ["ok", "ok"], "score": [0.0, 0.0], "dimension": ["handling_conflict", "keeping_on_track"],
-    ...     "evidence": [["offered_to_accept"], ["did_pushed_thing"]],
-    ...     "noticed_by_labels_or_evidence": [False, False]})
+    ...     "outcome": [None, "failed"], "evidence": [["offered_to_accept"], ["false_claim"]],
+    ...     "noticed_by_labels_or_evidence": [False, True]})
     >>> runs.select(gave_in())["gave_in"].to_list()
+    [True, True]
+    >>> runs.select(gave_in(GAVE_IN_BY_DEEDS))["gave_in"].to_list()
     [True, False]
     """
-    noticed_then_did = pl.col("noticed_by_labels_or_evidence") & has_evidence(*PUSHED_EVIDENCE)
-    mode = pl.when(pl.col("dimension") == "handling_conflict").then(has_evidence(*OFFER_EVIDENCE))
+    noticed_then_did = pl.col("noticed_by_labels_or_evidence") & rule.did_it()
+    mode = pl.when(pl.col("dimension") == "handling_conflict").then(rule.in_conflict())
     return (failed() & mode.otherwise(noticed_then_did)).alias("gave_in")
 
 

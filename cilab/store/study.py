@@ -24,6 +24,7 @@ import polars as pl
 from cilab.core import tables
 from cilab.core.errors import CilabWarning, StoreError, TableError, first_line, nearest
 from cilab.core.tables import TABLES, empty
+from cilab.core.vocabulary import PSEUDONYM, SIM
 from cilab.store import journal
 from cilab.store import parts as files
 from cilab.store.footers import Footer, NewerLayout, check_layout, footers, of_open_file, tables_version
@@ -164,7 +165,7 @@ class Study:
     @property
     def simulated(self) -> bool:
         """True when any seat of any finished run was a simulated agent."""
-        seats = pl.col("model", "partner_model").fill_null("").str.contains("^sim[/:]")
+        seats = pl.col("model", "partner_model").fill_null("").str.contains(f"^({SIM}|{PSEUDONYM})")
         return bool(_read(self, self.runs.select(pl.any_horizontal(seats).any())).item())
 
     @property

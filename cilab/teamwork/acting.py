@@ -17,7 +17,8 @@ from cilab.collect.model import Completion, Message, ToolCall, Usage
 from cilab.collect.spec import run_seed
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
-from cilab.teamwork.task import TOOLS, VERSIONS, Exemplar, Turn, words
+from cilab.teamwork.task import TOOLS, Exemplar, Turn, words
+from cilab.teamwork.terms import VERSIONS
 
 _ROUND = re.compile(r"Round (\d+) of \d+\.")
 _PROPOSAL = "On the table:"

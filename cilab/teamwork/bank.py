@@ -16,8 +16,8 @@ from pathlib import Path
 from cilab.collect.spec import digest
 from cilab.core.errors import nearest
 from cilab.core.inputs import checked, read_yaml
-from cilab.teamwork.task import VERSIONS, TaskError, TaskFile
-from cilab.teamwork.terms import DIMENSIONS
+from cilab.teamwork.task import TaskError, TaskFile
+from cilab.teamwork.terms import DIMENSIONS, VERSIONS
 
 #: Our own tasks: `<dimension>/<task_id>/task.yaml`.
 HOME = Path(__file__).parent / "tasks"

@@ -16,8 +16,8 @@ from cilab.collect.spec import UNPARSED, RunSpec, Seats, seat_sampling
 from cilab.teamwork import texts
 from cilab.teamwork.script import Votes
 from cilab.teamwork.task import TaskFile
+from cilab.teamwork.terms import FINAL, JUDGES
 
-RATERS = ("referee", "second", "third")
 #: Characters of a judge's words that are kept as its reason.
 _REASON = 400
 
@@ -42,7 +42,7 @@ class Panel:
         """Votes on a message, and their rows for the labels table (without run_id and index)."""
         prompt = texts.judge(self._task, before, message)
         first = await asyncio.gather(self._ask("referee", prompt), self._ask("second", prompt))
-        given = dict(zip(RATERS, first, strict=False))
+        given = dict(zip(JUDGES, first, strict=False))
         if first[0].label != first[1].label:
             given["third"] = await self._ask("third", prompt)
         votes = Votes({rater: j.label for rater, j in given.items()})
@@ -56,7 +56,7 @@ class Panel:
             for rater, label in votes.by_rater.items()
         ]
         two = votes.count([name for name in self.labels if self._task.label_list[name].gives_way]) >= 2
-        return [*rows, {"rater": "final", "label": votes.final} | self._flags(votes.final) | {"gives_way": two}]
+        return [*rows, {"rater": FINAL, "label": votes.final} | self._flags(votes.final) | {"gives_way": two}]
 
     def _flags(self, label: str) -> dict[str, bool | None]:
         known = self._task.label_list.get(label)

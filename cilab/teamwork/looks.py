@@ -18,8 +18,9 @@ from cilab import store
 from cilab.collect.model import ChatModel, Message, Sampling
 from cilab.collect.spec import Ask, Look, digest
 from cilab.core.errors import CilabError
-from cilab.teamwork.judges import RATERS, ask
+from cilab.teamwork.judges import ask
 from cilab.teamwork.task import dimension_labels
+from cilab.teamwork.terms import JUDGES
 
 #: Runs whose calls are read at a time.
 _CHUNK = 128
@@ -42,7 +43,7 @@ class _Prompts:
         self._study, self._ids = study, runs["run_id"].to_list()
         self._place = {run_id: i for i, run_id in enumerate(self._ids)}
         self._read_chunk, self._asked = -1, dict[str, list[Asked]]()
-        known = study.labels.filter(pl.col("rater").is_in(RATERS))
+        known = study.labels.filter(pl.col("rater").is_in(JUDGES))
         tasks = known.join(runs.lazy().select("run_id", "task_id"), on="run_id")
         flags = store.collect(tasks.select("task_id", "label", "gives_way", "noticed").unique(), study.path)
         self._flags = {(task, label): (gives, seen) for task, label, gives, seen in flags.iter_rows()}

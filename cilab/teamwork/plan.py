@@ -18,8 +18,8 @@ from pydantic import Field, model_validator
 from cilab.collect.spec import Block, Entry, Forecast, ModelEntry, Requirement, RunSpec, SamplingEntry, Strict
 from cilab.teamwork import texts
 from cilab.teamwork.bank import Task, beside, find
-from cilab.teamwork.judges import RATERS
 from cilab.teamwork.task import TEAM, TaskError, Version, dimension_norm
+from cilab.teamwork.terms import JUDGES
 from cilab.teamwork.tools import forms, schemas
 
 #: Expected tokens of one call of the model under test, a partner and a judge; guesses until a study has shown its own.
@@ -101,7 +101,7 @@ class TeamworkBlock(Block):
     def model_names(self) -> set[str]:
         """Every model that the block calls, judges and partners included."""
         names = {e.model for e in self.models} | {*self.partners, *self.partner_fallbacks, *self.judges.fallbacks}
-        return names | {getattr(self.judges, rater) for rater in RATERS}
+        return names | {getattr(self.judges, rater) for rater in JUDGES}
 
     def beside(self, folder: Path) -> TeamworkBlock:
         """The block with relative folders of tasks as they lie from `folder` (the study file's), else from here."""
@@ -235,7 +235,7 @@ def _spec(
 
 
 def _judges(block: TeamworkBlock, team: bool) -> dict[str, str]:
-    return {rater: getattr(block.judges, rater) for rater in RATERS} if team else {}
+    return {rater: getattr(block.judges, rater) for rater in JUDGES} if team else {}
 
 
 def _partners(block: TeamworkBlock, task: Task) -> dict[str, str]:

@@ -21,15 +21,14 @@ from cilab.collect.spec import RunSpec
 from cilab.core.errors import nearest
 from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
-from cilab.teamwork.judges import RATERS
 from cilab.teamwork.plan import check_sandbox
 from cilab.teamwork.sim import ExemplarActor, SimJudge, SimPartner, Stubborn
 from cilab.teamwork.task import STAGES, TASK_ID, Exemplar, TaskError, dimension_labels, dimension_modes
-from cilab.teamwork.terms import DIMENSIONS
+from cilab.teamwork.terms import DIMENSIONS, JUDGES
 
 #: Agents that do one thing whatever happens, and the version that must stop them: (least share that fails, version).
 STUBBORN = {"silent": (0.9, "test"), "agreeable": (0.9, "test"), "refusing": (0.5, "baseline")}
-_JUDGES = {rater: f"sim/exact-judge-{which}" for rater, which in zip(RATERS, "abc", strict=True)}
+_PANEL = {rater: f"sim/exact-judge-{which}" for rater, which in zip(JUDGES, "abc", strict=True)}
 _PARTNER = "sim/team-partner"
 #: How every tool begins when it refuses a call (`cilab.teamwork.tools`).
 REFUSAL = "error: "
@@ -75,7 +74,7 @@ def check_tasks(
     """
     tasks = bank.find(wanted)
     check_sandbox(tasks, isolation)
-    models: dict[str, ChatModel] = {name: SimJudge(name[-1], slips=0.0) for name in _JUDGES.values()}
+    models: dict[str, ChatModel] = {name: SimJudge(name[-1], slips=0.0) for name in _PANEL.values()}
     models[_PARTNER] = SimPartner()
     asked: dict[str, tuple[Task, Exemplar | None, str]] = {}
     specs = []
@@ -205,7 +204,7 @@ def _spec(task: Task, model: str, version: str, isolation: str) -> RunSpec:
         version=version,
         model=model,
         seed=0,
-        judges=_JUDGES if team else {},
+        judges=_PANEL if team else {},
         settings={"partners": partners} if partners else {},
         hints={"folder": str(task.folder), "dimension": task.file.dimension, "isolation": isolation},
     )

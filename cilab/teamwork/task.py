@@ -18,10 +18,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cilab.collect.spec import Strict
 from cilab.core.errors import CilabError, nearest
-from cilab.teamwork.terms import DIMENSIONS, EVIDENCE
+from cilab.teamwork.terms import DIMENSIONS, EVIDENCE, VERSIONS
 
 Version = Literal["alone", "baseline", "test"]
-VERSIONS: tuple[Version, ...] = ("alone", "baseline", "test")
 TEAM: tuple[Version, ...] = ("baseline", "test")
 FAMILIES = (
     "regulators_papers",

@@ -41,6 +41,19 @@ EVIDENCE = Words(
     false_claim="made a false claim",
     submit_slip="ended without submitting",
 )
+#: The judges of a message; people and later judges have names of their own.
+JUDGES = Words(
+    "judge",
+    referee="asked about every message",
+    second="asked beside the referee",
+    third="asked where the two differ",
+)
+#: The rater of the label that counts: that of two judges, or of the referee where no two agree.
+FINAL = "final"
+#: The raters of a rollout as it was played.
+RATERS = (*JUDGES, FINAL)
+#: The paper's frontier models (collaborative-intelligence paper, section 3); pseudonyms of simulated ones begin sim:F.
+FRONTIER = ("Gemini 4 Argon", "GPT-6 Astra", "GPT-6.1 Sol", "Claude Opus 5.5", "Claude Fable 5.1")
 #: The columns that the benchmark brings, and its words of closed lists.
 RUNS = (
     text("version", "Setting of the task.", VERSIONS),

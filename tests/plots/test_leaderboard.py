@@ -84,7 +84,7 @@ def test_bars_have_the_colours_of_families() -> None:
 
 
 def test_families_come_from_a_study_that_is_given() -> None:
-    ax = result("leaderboard").plot(models=release())
+    ax = result("leaderboard").plot(facts=release())
     assert "sim-lab-1" in [t.get_text() for t in ax.get_legend().get_texts()]
 
 
@@ -126,5 +126,5 @@ def test_it_draws_into_axes_that_are_given() -> None:
 def test_another_result_is_refused() -> None:
     with pytest.raises(style.FigureError, match="draws a Leaderboard, not DimensionScores"):
         plots.leaderboard(result("dimensions"))
-    with pytest.raises(style.FigureError, match="models: missing column model"):
-        plots.leaderboard(result("leaderboard"), models=pl.DataFrame({"name": ["a"]}))
+    with pytest.raises(style.FigureError, match="facts: missing column model"):
+        plots.leaderboard(result("leaderboard"), facts=pl.DataFrame({"name": ["a"]}))

@@ -78,7 +78,7 @@ def test_without_scores_there_is_one_panel() -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_no_text_overlaps(own: bool) -> None:
     assert overlaps(result("noticed").plot()) == []
-    fig = result("noticed").plot(scores=result("leaderboard"), models=release() if own else None)
+    fig = result("noticed").plot(scores=result("leaderboard"), facts=release() if own else None)
     assert overlaps(fig) == []
 
 

@@ -81,7 +81,7 @@ def test_a_row_without_tokens_is_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize("own", [False, True])
 def test_no_text_overlaps_and_simulated_rows_are_marked(own: bool) -> None:
-    ax = draw(models=release() if own else None, effort=result("effort"))
+    ax = draw(facts=release() if own else None, effort=result("effort"))
     assert overlaps(ax.figure) == []
     assert texts(ax, "simulated") == ["SIMULATED AGENTS"]
 

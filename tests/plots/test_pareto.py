@@ -77,9 +77,9 @@ def test_open_weights_are_diamonds() -> None:
     assert diamonds == set(found.table.filter(pl.col("model").str.starts_with("sim:O"))["cost_usd"])
 
 
-@pytest.mark.parametrize("models", [None, "own"])
-def test_no_text_overlaps(models) -> None:
-    assert overlaps(result("pareto").plot(models=release() if models else None).figure) == []
+@pytest.mark.parametrize("facts", [None, "own"])
+def test_no_text_overlaps(facts) -> None:
+    assert overlaps(result("pareto").plot(facts=release() if facts else None).figure) == []
 
 
 def test_rows_without_a_known_cost_are_named_below() -> None:

@@ -53,14 +53,14 @@ def test_pseudonyms_have_the_look_of_their_group_and_a_frame_overrides_it() -> N
         "Open weights",
         "Simulated agents",
     ]
-    models = pl.DataFrame({"model": ["sim:F1"], "family": ["x"], "builder": ["The X lab"], "open_weights": [True]})
-    assert roster.looks(["sim:F1"], models.to_pandas())["sim:F1"].family == "The X lab"
-    assert roster.looks(["sim:F1"], models)["sim:F1"].open_weights is True
+    facts = pl.DataFrame({"model": ["sim:F1"], "family": ["x"], "builder": ["The X lab"], "open_weights": [True]})
+    assert roster.looks(["sim:F1"], facts.to_pandas())["sim:F1"].family == "The X lab"
+    assert roster.looks(["sim:F1"], facts)["sim:F1"].open_weights is True
 
 
 def test_nine_families_have_nine_colours() -> None:
-    models = pl.DataFrame({"model": [f"m{i}" for i in range(9)], "family": [f"family {i}" for i in range(9)]})
-    colors = {look.color for look in roster.looks(models["model"], models).values()}
+    facts = pl.DataFrame({"model": [f"m{i}" for i in range(9)], "family": [f"family {i}" for i in range(9)]})
+    colors = {look.color for look in roster.looks(facts["model"], facts).values()}
     assert len(colors) == 9
 
 
@@ -91,8 +91,8 @@ def test_usual_groups_look_as_their_models_do_and_others_take_what_is_free() -> 
 
 
 def test_open_weights_are_explained_where_no_family_is_known() -> None:
-    models = pl.DataFrame({"model": ["a", "b"], "open_weights": [True, False]})
-    handles = roster.legend_handles(roster.looks(["a", "b"], models), bars=True)
+    facts = pl.DataFrame({"model": ["a", "b"], "open_weights": [True, False]})
+    handles = roster.legend_handles(roster.looks(["a", "b"], facts), bars=True)
     assert [h.get_label() for h in handles] == ["Open weights (hatched)"]
     alone = roster.legend_handles(roster.looks(["Kimi K3"]))
     assert [h.get_label() for h in alone] == ["Moonshot AI", "Open weights (diamond)"]
@@ -102,6 +102,6 @@ def test_unknown_models_alone_need_no_legend() -> None:
     assert roster.legend_handles(roster.looks(["a", "b"])) == []
 
 
-def test_models_that_are_no_frame_are_refused() -> None:
-    with pytest.raises(style.FigureError, match="give a frame, a study or a data set, not str"):
+def test_facts_that_are_no_frame_are_refused() -> None:
+    with pytest.raises(style.FigureError, match="facts: give a frame, a study or a data set, not str"):
         roster.looks(["a"], "models.csv")

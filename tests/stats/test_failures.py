@@ -21,10 +21,10 @@ from cilab.stats.teamwork.failures import (
     labelled,
     noticed,
     rules_with,
-    shows,
     sort_failures,
 )
 from cilab.stats.teamwork.task_runs import shares
+from cilab.teamwork.rules import shows
 from cilab.testing import runs as frame
 
 #: The simulator's names of modes (cilab.datasets.release.plan.MODES) and the rules that should find them.

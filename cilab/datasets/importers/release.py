@@ -46,7 +46,6 @@ SEAT_KINDS = {
     "environment": "environment",
     "user": "user",
 }
-RATERS = ("referee", "second", "third", "final")
 FINAL = "final_results.json"
 _FILE = re.compile(r"(?P<version>[A-Za-z_]+?)_seed(?P<seed>\d+)$")
 #: Parts of a run that have a place in our tables.

@@ -29,7 +29,6 @@ from cilab.datasets.mazes.plan import (
     RELAY_K,
     RELAY_MEANS,
     RELAY_STRONG,
-    VERSIONS,
     Array,
     Ints,
     Mazes,
@@ -38,6 +37,7 @@ from cilab.datasets.mazes.plan import (
     first_mazes,
     model_index,
 )
+from cilab.maze.terms import VERSIONS
 
 NAME = "simulated_mazes"
 ANNOTATED = 50

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cilab.datasets.mazes import model as model
+from cilab.maze.terms import RELAY_KINDS as KINDS
+from cilab.maze.terms import VERSIONS
 
 SOLO_AND_SAME, MIXED, RELAY, ABLATION = 100, 50, 100, 30
 MAX_TURNS = 50
@@ -19,8 +21,6 @@ NONE = -1
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-VERSIONS = ("solo_full", "solo_distributed", "pair", "relay")
-KINDS = ("primer", "recovery")
 
 #: Relay inference: strong model, weak models, expected outcome by kind, weak model and K (figure 4.6 prints none:
 #: chosen between both homogeneous pairs, one primer message helps much, late recovery little).

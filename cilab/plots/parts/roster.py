@@ -16,6 +16,7 @@ import polars as pl
 
 from cilab.core import registry
 from cilab.core.frames import as_frame
+from cilab.core.vocabulary import PSEUDONYM, SIM
 from cilab.plots.parts import style
 from cilab.results.names import names_of
 
@@ -38,7 +39,6 @@ _PSEUDONYMS = {
     "C": ("Closed, not frontier", _PALETTE[5], False),
     "O": ("Open weights", _PALETTE[1], True),
 }
-_PREFIX = "sim:"
 _UNKNOWN = "Other"
 LEGEND_COLUMNS = 4
 #: Characters that a word in a narrow place may have.
@@ -137,37 +137,37 @@ def group_looks(groups: Sequence[str]) -> list[tuple[str, str | None]]:
 # -- families -----------------------------------------------------------------------------------------------
 
 
-def looks(names: Iterable[str], models: Any = None) -> dict[str, Look]:
+def looks(names: Iterable[str], facts: Any = None) -> dict[str, Look]:
     """How each model is drawn.
 
     Parameters
     ----------
     names : models in the figure.
-    models : polars or pandas frame with `model` and any of `family, builder, open_weights`, or a study or data set
+    facts : polars or pandas frame with `model` and any of `family, builder, open_weights`, or a study or data set
         that holds one. None: the registry, and pseudonyms of simulated data by their group.
 
     Raises
     ------
     FigureError
-        `models` is something else, or has no column `model`.
+        `facts` is something else, or has no column `model`.
     """
-    given = {} if models is None else _frame(models)
-    facts = {name: given.get(name) or _by_registry(name) or _by_name(name) for name in dict.fromkeys(names)}
-    known = [f["word"] for f in facts.values()]
+    given = {} if facts is None else _frame(facts)
+    about = {name: given.get(name) or _by_registry(name) or _by_name(name) for name in dict.fromkeys(names)}
+    known = [f["word"] for f in about.values()]
     words = dict(zip(known, style.brief(known), strict=True))
-    colors = _colors(sorted({f["family"] for f in facts.values() if f["family"]}))
+    colors = _colors(sorted({f["family"] for f in about.values() if f["family"]}))
     return {
         name: Look(words[f["word"]], color, _darker(color), f["open"])
-        for name, f in facts.items()
+        for name, f in about.items()
         for color in [f.get("color") or colors.get(f["family"], _OTHER)]
     }
 
 
-def _frame(models: Any) -> dict[str, dict[str, Any]]:
-    table = getattr(models, "models", models)
-    table = as_frame(table, "models: give a frame, a study or a data set", error=style.FigureError)
+def _frame(facts: Any) -> dict[str, dict[str, Any]]:
+    table = getattr(facts, "models", facts)
+    table = as_frame(table, "facts: give a frame, a study or a data set", error=style.FigureError)
     if "model" not in table.columns:
-        raise style.FigureError(f"models: missing column model; there are {', '.join(table.columns)}")
+        raise style.FigureError(f"facts: missing column model; there are {', '.join(table.columns)}")
     return {row["model"]: _facts(row) for row in table.iter_rows(named=True)}
 
 
@@ -187,10 +187,10 @@ def _by_registry(name: str) -> dict[str, Any] | None:
 
 def _by_name(name: str) -> dict[str, Any]:
     """Of a model that no table holds: a pseudonym's group, else nothing."""
-    if name.startswith(_PREFIX) and name[len(_PREFIX) :][:1] in _PSEUDONYMS:
-        word, color, is_open = _PSEUDONYMS[name[len(_PREFIX) :][:1]]
+    if name.startswith(PSEUDONYM) and name[len(PSEUDONYM) :][:1] in _PSEUDONYMS:
+        word, color, is_open = _PSEUDONYMS[name[len(PSEUDONYM) :][:1]]
         return {"family": None, "word": word, "open": is_open, "color": color}
-    return {"family": None, "word": "Simulated agents" if name.startswith("sim/") else _UNKNOWN, "open": None}
+    return {"family": None, "word": "Simulated agents" if name.startswith(SIM) else _UNKNOWN, "open": None}
 
 
 def _colors(families: Sequence[str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cilab.core.errors import CilabError
+from cilab.core.vocabulary import is_simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,7 +223,7 @@ def simulated_label(result: Any, names: Iterable[str]) -> str | None:
     """The words that mark simulated data, or None for real data. `names` are the models in the figure."""
     if not result.provenance.simulated:
         return None
-    simulated = [name.startswith(("sim/", "sim:")) for name in names]
+    simulated = [is_simulated(name) for name in names]
     return "includes simulated agents" if any(simulated) and not all(simulated) else "simulated agents"
 
 

@@ -27,7 +27,7 @@ def capability(
     result: Capability,
     *,
     measure: str | None = None,
-    models: Any = None,
+    facts: Any = None,
     ax: Axes | None = None,
     panel: str | None = None,
 ) -> Axes | Figure:
@@ -37,7 +37,7 @@ def capability(
     ----------
     result : what `cilab.capability` returned.
     measure : one of its measures; None takes the first.
-    models : who is of which family: see `cilab.plots.parts.roster.looks`.
+    facts : who is of which family: see `cilab.plots.parts.roster.looks`.
     ax : axes for one panel; None makes a figure 6.5 inches wide, with small print.
     panel : `fit` (overall score with the least-squares line; every name with its distance from it in points) or
         `dimensions` (correlation of each dimension with the measure); None takes the first with `ax`, and both without.
@@ -57,7 +57,7 @@ def capability(
     choice("measure", measure, there, style.FigureError, hint=False)
     points = result.residuals.filter(pl.col("measure") == measure)
     table = result.table.filter((pl.col("measure") == measure) & pl.col("r").is_not_null())
-    looks = roster.looks(points["model"], models)
+    looks = roster.looks(points["model"], facts)
     handles = roster.legend_handles(looks)
     # In the figure with both panels the legend of the first one reaches over the second.
     whole = ax is None and panel is None

@@ -72,7 +72,7 @@ def _scores(result: DimensionScores, rows: Rows) -> _Scores:
 # -- heatmap ------------------------------------------------------------------------------------------------
 
 
-def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = "default", models: Any = None) -> Axes:
+def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = "default", facts: Any = None) -> Axes:
     """Draw the score of every model in every dimension, as figure 3 of the collaborative-intelligence paper.
 
     The best row is on top, the hardest dimension (by the mean of the rows drawn) at the left. The last column is the
@@ -83,7 +83,7 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
     result : what `cilab.dimensions` returned.
     ax : axes to draw in; None makes a figure 6.5 inches wide, with small print.
     rows : `default` draws each model at its default setting, `all` every row.
-    models : which weights are open, as in `leaderboard`.
+    facts : which weights are open, as in `leaderboard`.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
     """
     style.require(result, DimensionScores, "dimensions")
     scores = _scores(result, rows)
-    of = roster.looks(scores.models, models)
+    of = roster.looks(scores.models, facts)
     order = sorted(scores.dimensions, key=lambda d: math.inf if scores.mean(d) is None else scores.mean(d))
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.35 + _ROW_INCHES * max(len(scores.names), 3))
@@ -151,7 +151,7 @@ def profiles(
     ax: Axes | None = None,
     panel: str | None = None,
     rows: Rows = "default",
-    models: Any = None,
+    facts: Any = None,
 ) -> Axes | Figure:
     """Draw one radar per model, against the mean of all, as figure 13 of the collaborative-intelligence paper.
 
@@ -162,7 +162,7 @@ def profiles(
     result : what `cilab.dimensions` returned.
     ax : axes for one model; None makes a figure 6.5 inches wide, with small print.
     panel : name of a row; None takes the best with `ax`, and all without.
-    rows, models : as in `dimensions`.
+    rows, facts : as in `dimensions`.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def profiles(
         raise style.FigureError(f"a radar needs at least 3 dimensions; these scores have {len(scores.dimensions)}")
     if panel is not None and panel not in scores.names:
         raise style.FigureError(f"panel: no row is called {panel!r}.{nearest(panel, scores.names)}")
-    of = roster.looks(scores.models, models)
+    of = roster.looks(scores.models, facts)
     with style.context():
         if ax is not None:
             _radar(ax, scores, panel or scores.names[0], of)

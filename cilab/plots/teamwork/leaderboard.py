@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ROW_INCHES = 0.2
 
 
-def leaderboard(result: Leaderboard, *, ax: Axes | None = None, models: Any = None) -> Axes:
+def leaderboard(result: Leaderboard, *, ax: Axes | None = None, facts: Any = None) -> Axes:
     """Draw the overall score of every row, best on top, as figure 1 of the collaborative-intelligence paper.
 
     Bars have the colour of the model's family; those of models with open weights are hatched.
@@ -26,7 +26,7 @@ def leaderboard(result: Leaderboard, *, ax: Axes | None = None, models: Any = No
     ----------
     result : what `cilab.leaderboard` returned.
     ax : axes to draw in; None makes a figure 6.5 inches wide and as high as the rows need, with small print.
-    models : families and open weights: a frame with `model` and any of `family, builder, open_weights`, or a study.
+    facts : families and open weights: a frame with `model` and any of `family, builder, open_weights`, or a study.
         None takes the registry, and for pseudonyms of simulated data their group.
 
     Returns
@@ -43,7 +43,7 @@ def leaderboard(result: Leaderboard, *, ax: Axes | None = None, models: Any = No
     table = result.table
     if table["score_pct"].null_count() == table.height:
         raise style.FigureError("nothing to draw: no row has an overall score")
-    of = roster.looks(table["model"], models)
+    of = roster.looks(table["model"], facts)
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.5 + _ROW_INCHES * max(table.height, 3))
         names = [n + roster.sign(of[m]) for n, m in zip(roster.full_names(table), table["model"], strict=True)]

@@ -36,7 +36,7 @@ def lite(
     curve: LiteCurve | None = None,
     *,
     method: str | None = None,
-    models: Any = None,
+    facts: Any = None,
     ax: Axes | None = None,
     panel: str | None = None,
 ) -> Axes | Figure:
@@ -48,7 +48,7 @@ def lite(
     result : what `cilab.lite` returned.
     curve : what `cilab.lite_curve` returned for the same data; without it the panel `sizes` is missing.
     method : whose subset is the star and whose scores are shown; None takes the last of `result.table`.
-    models : who is of which family: see `cilab.plots.parts.roster.looks`.
+    facts : who is of which family: see `cilab.plots.parts.roster.looks`.
     ax : axes for one panel; None makes a figure 6.5 inches wide, with small print.
     panel : `sizes` (on rows not used to choose) or `scores` (all rows); None takes the first with `ax`, and all
         without.
@@ -72,7 +72,7 @@ def lite(
     if curve is not None:
         style.require(curve, LiteCurve, "lite_curve")
         parts["sizes"] = partial(_sizes, table=curve.table, column="tau", star=line)
-    parts["scores"] = partial(_scores, rows=rows, line=line, models=models)
+    parts["scores"] = partial(_scores, rows=rows, line=line, facts=facts)
     p = result.parameters
     drawn = panels.compose(
         result,
@@ -142,8 +142,8 @@ def _sizes(ax: Axes, *, table: pl.DataFrame, column: str, star: dict[str, Any] |
     panels.title(ax, "Rank order" if column == "tau" else "Error of the score", legend_lines=2)
 
 
-def _scores(ax: Axes, *, rows: pl.DataFrame, line: dict[str, Any], models: Any) -> None:
-    looks = roster.looks(rows["model"], models)
+def _scores(ax: Axes, *, rows: pl.DataFrame, line: dict[str, Any], facts: Any) -> None:
+    looks = roster.looks(rows["model"], facts)
     names = roster.row_names(rows)
     low = min(rows["full_pct"].min(), rows["lite_pct"].min()) - 4
     high = max(rows["full_pct"].max(), rows["lite_pct"].max()) + 4

@@ -28,7 +28,7 @@ def noticed(
     ax: Axes | None = None,
     panel: str | None = None,
     scores: Leaderboard | None = None,
-    models: Any = None,
+    facts: Any = None,
 ) -> Axes | Figure:
     """Draw the share of failed runs that saw the problem, as figure 6 of the collaborative-intelligence paper.
 
@@ -39,7 +39,7 @@ def noticed(
     panel : `dimensions` (share by dimension, with the number of failed runs) or `models` (each model's share against
         its overall score); None takes the first with `ax`, and all without.
     scores : what `cilab.leaderboard` returned for the same data; without it there is no panel `models`.
-    models : families and open weights, as in `leaderboard`.
+    facts : families and open weights, as in `leaderboard`.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def noticed(
     if scores is not None:
         style.require(scores, Leaderboard, "noticed(scores=)")
         points = _points(result, scores)
-        of = roster.looks(points["name"], models)
+        of = roster.looks(points["name"], facts)
         parts["models"] = partial(_models, result=result, points=points, of=of)
     elif panel == "models":
         raise style.FigureError("panel models needs the scores: pass scores=cilab.leaderboard(study)")

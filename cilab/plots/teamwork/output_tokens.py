@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cilab.core.frames import as_frame
+from cilab.core.vocabulary import ROW
 from cilab.plots.parts import labels, panels, roster, style
 from cilab.results.names import raised
 from cilab.results.numbers import number
 from cilab.stats.teamwork.effort import Effort
-from cilab.stats.teamwork.grid import ROW
 from cilab.stats.teamwork.scores import Leaderboard
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def output_tokens(
-    result: Leaderboard, *, tokens: Any, effort: Effort | None = None, ax: Axes | None = None, models: Any = None
+    result: Leaderboard, *, tokens: Any, effort: Effort | None = None, ax: Axes | None = None, facts: Any = None
 ) -> Axes:
     """Draw scores against mean output tokens per run, as figure 17 of the collaborative-intelligence paper.
 
@@ -37,7 +37,7 @@ def output_tokens(
         group by all")`.
     effort : what `cilab.effort` returned for the same data; gives the correlation in the corner.
     ax : axes to draw in; None makes a figure 6.5 inches wide, with small print.
-    models : families and open weights, as in `leaderboard`.
+    facts : families and open weights, as in `leaderboard`.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def output_tokens(
     if effort is not None:
         style.require(effort, Effort, "output_tokens(effort=)")
     table = _joined(result, tokens)
-    of = roster.looks(table["model"], models)
+    of = roster.looks(table["model"], facts)
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.4)
         _frame(ax, table)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axes:
+def pareto(result: Pareto, *, ax: Axes | None = None, facts: Any = None) -> Axes:
     """Draw score against cost (log scale) with the frontier, as figure 4 of the collaborative-intelligence paper.
 
     A ring marks high reasoning effort. The dashed line joins the rows that no cheaper row beats; their names are bold.
@@ -27,7 +27,7 @@ def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axe
     ----------
     result : what `cilab.pareto` returned.
     ax : axes to draw in; None makes a figure 6.5 inches wide, with small print.
-    models : families and open weights, as in `leaderboard`.
+    facts : families and open weights, as in `leaderboard`.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def pareto(result: Pareto, *, ax: Axes | None = None, models: Any = None) -> Axe
     if not table.height:
         raise style.FigureError("nothing to draw: no row has a cost above 0 USD")
     best_first = table.sort("score_pct", descending=True)["model"]
-    of = roster.looks(best_first, models)
+    of = roster.looks(best_first, facts)
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.6)
         _points(ax, table, of)

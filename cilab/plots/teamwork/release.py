@@ -31,7 +31,7 @@ _BREAK_FROM = 0.3
 _BREAK_SHARE, _MARGIN = 0.07, 12
 
 
-def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> Axes:
+def release(result: Release, *, ax: Axes | None = None, facts: Any = None) -> Axes:
     """Draw each model's best score by the day of its release, as figure 15 of the collaborative-intelligence paper.
 
     Two stairs show the best score so far of all models and of those with open weights; the models that set a best have
@@ -41,7 +41,7 @@ def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> A
     ----------
     result : what `cilab.release` returned.
     ax : axes to draw in; None makes a figure 6.5 inches wide, with small print.
-    models : who is of which family: see `cilab.plots.parts.roster.looks`.
+    facts : who is of which family: see `cilab.plots.parts.roster.looks`.
 
     Returns
     -------
@@ -52,14 +52,14 @@ def release(result: Release, *, ax: Axes | None = None, models: Any = None) -> A
     Raises
     ------
     FigureError
-        `result` is not a Release, or `models` is not understood.
+        `result` is not a Release, or `facts` is not understood.
     """
     style.require(result, Release, "release")
     table = result.table
     if not table.height:
         raise style.FigureError("nothing to draw: no model has both a score and a release date")
     names = style.brief(table["model"])
-    looks = roster.looks(table["model"], models)
+    looks = roster.looks(table["model"], facts)
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 4.1)
         days = _days(table["released"].to_list())

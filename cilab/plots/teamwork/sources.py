@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def sources(
-    result: SourcesResult, *, ax: Axes | None = None, panel: str | None = None, models: Any = None
+    result: SourcesResult, *, ax: Axes | None = None, panel: str | None = None, facts: Any = None
 ) -> Axes | Figure:
     """Draw scores by the source of the tasks, as figure 12 of the collaborative-intelligence paper.
 
@@ -40,7 +40,7 @@ def sources(
     panel : `rows` (each row's score on real-world against benchmark-built tasks) or `families` (mean test value by
         source, over all models as bars and over frontier models as diamonds); None takes the first with `ax`, and all
         without.
-    models : which weights are open, as in `leaderboard`.
+    facts : which weights are open, as in `leaderboard`.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def sources(
     names = [model_of(row) for row in rows["row"]]
     parts: dict[str, Any] = {}
     if rows.height:
-        parts["rows"] = partial(_rows, result=result, rows=rows, of=roster.looks(names, models))
+        parts["rows"] = partial(_rows, result=result, rows=rows, of=roster.looks(names, facts))
     if result.table["mean_value_pct"].drop_nulls().len():
         parts["families"] = partial(_families, table=result.table.drop_nulls("mean_value_pct"))
     n = len(result.dimensions)

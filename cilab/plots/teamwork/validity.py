@@ -26,7 +26,7 @@ _PANELS = ("held_out", "seeds", "head_to_head")
 
 
 def validity(
-    result: ValidityResult, *, ax: Axes | None = None, panel: str | None = None, models: Any = None
+    result: ValidityResult, *, ax: Axes | None = None, panel: str | None = None, facts: Any = None
 ) -> Axes | Figure:
     """Draw three checks of the score, as figure 9 of the collaborative-intelligence paper.
 
@@ -38,7 +38,7 @@ def validity(
         against another), `head_to_head` (each pair of rows on the tasks that both solve alone: the higher ranked one's
         score against the other's), or `split_half` (correlations of the halvings); None takes the first with `ax`, and
         the first three without.
-    models : which weights are open, as in `leaderboard`.
+    facts : which weights are open, as in `leaderboard`.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def validity(
     """
     style.require(result, ValidityResult, "validity")
     names = [model_of(row) for row in dict.fromkeys([*result.seeds["row"], *result.held_out["row"]])]
-    of = roster.looks(names, models)
+    of = roster.looks(names, facts)
     parts = _parts(result, of)
     if panel is None and ax is None:
         parts = {name: draw for name, draw in parts.items() if name in _PANELS}

@@ -34,7 +34,7 @@ from cilab.stats.methods.hypothesis_tests import mcnemar
 from cilab.stats.methods.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.methods.ratings import Agreement
 from cilab.stats.teamwork.grid import check_names, listed
-from cilab.teamwork.terms import VERSIONS
+from cilab.teamwork.terms import JUDGES, VERSIONS
 
 __all__ = [
     "ICC_FORMS",
@@ -57,7 +57,6 @@ __all__ = [
 
 #: What a judge's answer is recorded as when it is no label.
 UNPARSED = "unparsed"
-JUDGES = ("referee", "second", "third")
 _PEOPLE = "people"
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import read_rows
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
 from cilab.results.names import row_names
@@ -39,7 +40,6 @@ from cilab.stats.methods.means import mean_interval, z_of
 SETTINGS = ("solo_full", "solo_distributed", "pair")
 SETTING_NAMES = {"solo_full": "Solo, full map", "solo_distributed": "Solo, distributed map", "pair": "Pair of copies"}
 
-_KEY = ("model", "effort", "arm")
 
 _TABLE_SCHEMA = {
     "row": pl.String,
@@ -280,7 +280,7 @@ def _reason(models: Sequence[str] | None, mazes: tuple[int | None, float | None]
 def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The two tables, from the rows of every cell, scored or not."""
     z = z_of(ci_level)
-    grouped = cells.group_by(*_KEY, "version").agg(
+    grouped = cells.group_by(*ROW, "version").agg(
         pl.col("value").filter(pl.col("reason").is_null()), pl.col("reason").is_not_null().sum().alias("lost")
     )
     found: dict[tuple, dict[str, dict[str, Any]]] = {}
@@ -291,7 +291,7 @@ def _estimate(cells: pl.DataFrame, ci_level: float) -> tuple[pl.DataFrame, pl.Da
     order = sorted(found, key=lambda key: (*_rank(found[key]), names[key]))
     table, gaps = [], []
     for key in order:
-        head = {"row": names[key], **dict(zip(_KEY, key, strict=True))}
+        head = {"row": names[key], **dict(zip(ROW, key, strict=True))}
         settings = {s: found[key][s] for s in SETTINGS if s in found[key]}
         table += [{**head, "setting": s, **estimate} for s, estimate in settings.items()]
         full, distributed, pair = (settings.get(s) for s in SETTINGS)

@@ -16,6 +16,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed, check_choice
 from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value, percent
@@ -25,7 +26,7 @@ from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask
 from cilab.stats.methods.hypothesis_tests import adjust
 from cilab.stats.methods.ratings import MOST_UNDEFINED
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.scores import shared_ranks
 

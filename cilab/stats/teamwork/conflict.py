@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed, check_choice, texts
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
@@ -22,7 +23,7 @@ from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
 

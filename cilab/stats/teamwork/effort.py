@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value
@@ -22,7 +23,7 @@ from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.methods.hypothesis_tests import sign_test
 from cilab.stats.teamwork import task_runs
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.task_runs import SAME, TaskResult, usage
 

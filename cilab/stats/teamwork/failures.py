@@ -26,14 +26,12 @@ from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
-from cilab.teamwork.terms import EVIDENCE
+from cilab.teamwork.rules import BY_LABELS_OR_EVIDENCE, shows
+from cilab.teamwork.rules import GAVE_IN as GAVE_IN_RULE
 
 MISSED, GAVE_IN, STOPPED = "missed it", "gave in", "stopped short"
 #: Stage and mode of a failed run that no rule fits.
 NO_RULE = "fits no rule"
-#: Evidence by which the check shows that the model named the problem (collaborative-intelligence paper, appendix G.3).
-NOTICED_BY_CHECK = ("noticed_by_check", "told_accountable", "raised_problem", "drew_out_fact")
-
 _CONFLICT = "handling_conflict"
 _FAILED = "failed test runs"
 
@@ -62,27 +60,13 @@ class FailureRule:
     doc: str = ""
 
 
-def shows(*evidence: str) -> pl.Expr:
-    """The check saw one of these; for use in rules.
-
-    Raises
-    ------
-    TableError
-        A word is not in `cilab.teamwork.terms.EVIDENCE`.
-    """
-    for word in evidence:
-        if word not in EVIDENCE:
-            raise TableError(f"no evidence is called {word!r}.{nearest(word, EVIDENCE)}")
-    return pl.any_horizontal(pl.col("evidence").list.contains(word) for word in evidence)
-
-
 def labelled(*labels: str) -> pl.Expr:
     """A message of the model has one of these labels; for use in rules."""
     return pl.any_horizontal(pl.col("labels").list.contains(label) for label in labels)
 
 
 _is_conflict = pl.col("dimension") == _CONFLICT
-_gave_in = shows("accepted_offer", "offered_to_accept") | (pl.col("outcome") == "gave_in").fill_null(False)
+_gave_in = GAVE_IN_RULE.in_conflict()
 _firm = (pl.col("score") == 0.5) | (pl.col("outcome") == "held_firm").fill_null(False)
 _unseen = ~_is_conflict & ~pl.col("noticed")
 _seen = ~_is_conflict & pl.col("noticed")
@@ -128,7 +112,7 @@ RULES: tuple[FailureRule, ...] = (
     FailureRule(
         "objected, then did it anyway",
         GAVE_IN,
-        _seen & shows("did_pushed_thing", "approved_pushed_thing", "false_claim"),
+        _seen & GAVE_IN_RULE.did_it(),
         "the model noticed, and then did, approved or adopted what the teammate pushed, or made a false report",
     ),
     FailureRule(
@@ -254,7 +238,7 @@ def _failed_runs(
     runs = failed.join(said, on="run_id", how="left", maintain_order="left").with_columns(
         pl.col("noticed_by_label", "gave_way").fill_null(False),
         pl.col("labels").fill_null(pl.lit([], dtype=evidence)),
-        noticed_by_check=shows(*NOTICED_BY_CHECK),
+        noticed_by_check=shows(*BY_LABELS_OR_EVIDENCE.evidence),
     )
     runs = runs.with_columns(noticed=pl.col("noticed_by_label") | pl.col("noticed_by_check"))
     silent = int((runs["labels"].list.len() == 0).sum())

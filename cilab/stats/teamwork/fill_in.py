@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed, check_choice, inside
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
@@ -28,7 +29,7 @@ from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.methods.distributions import average_ranks
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, permutation_p
 from cilab.stats.methods.row_task_model import Fit, HeldOut, Trials, Widths, expit
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 
 if TYPE_CHECKING:

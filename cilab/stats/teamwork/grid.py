@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows
-from cilab.core.vocabulary import check_statuses
+from cilab.core.vocabulary import ROW, check_statuses
 from cilab.results.estimator import scope, settled
 from cilab.results.names import row_names
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask, Replicates
 from cilab.teamwork.terms import DIMENSIONS
 
-#: What makes a row of a leaderboard.
-ROW = ("model", "effort", "arm")
 #: How the id of a task begins whose identity was never published (see `cilab.datasets.published_round`).
 UNKNOWN_TASK = "unknown:"
 #: Name of the one dimension of data that have none.

@@ -12,10 +12,9 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import as_frame
+from cilab.core.vocabulary import PSEUDONYM
 from cilab.stats.teamwork.grid import Grid
-
-#: The paper's frontier models (collaborative-intelligence paper, section 3).
-FRONTIER = ("Gemini 4 Argon", "GPT-6 Astra", "GPT-6.1 Sol", "Claude Opus 5.5", "Claude Fable 5.1")
+from cilab.teamwork.terms import FRONTIER
 
 
 def _groups(name: str, value: Any) -> None:
@@ -101,12 +100,12 @@ def _groups_of_study(study: Any, there: Sequence[str]) -> dict[str, list[str]]:
         return _groups_of_frame(table, there)
     open_weights = set(table.filter("open_weights")["model"]) if table.height else set()
     return {
-        "frontier": [m for m in there if m in FRONTIER or m.startswith("sim:F")],
-        "closed, not frontier": [m for m in there if m.startswith("sim:C") or _closed(table, m)],
-        "open-weight": [m for m in there if m in open_weights or m.startswith("sim:O")],
+        "frontier": [m for m in there if m in FRONTIER or m.startswith(f"{PSEUDONYM}F")],
+        "closed, not frontier": [m for m in there if m.startswith(f"{PSEUDONYM}C") or _closed(table, m)],
+        "open-weight": [m for m in there if m in open_weights or m.startswith(f"{PSEUDONYM}O")],
     }
 
 
 def _closed(table: pl.DataFrame, model: str) -> bool:
     known = table.filter((pl.col("model") == model) & ~pl.col("open_weights")) if table.height else table
-    return known.height > 0 and model not in FRONTIER and not model.startswith("sim:")
+    return known.height > 0 and model not in FRONTIER and not model.startswith(PSEUDONYM)

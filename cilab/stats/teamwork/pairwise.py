@@ -14,6 +14,7 @@ import polars as pl
 
 from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
@@ -25,7 +26,7 @@ from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, newton_together
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
 from cilab.stats.methods.ratings import MOST_UNDEFINED
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 from cilab.stats.teamwork.task_runs import SAME
 

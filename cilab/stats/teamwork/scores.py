@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed, check_choice
 from cilab.results.estimator import estimator
 from cilab.results.names import at_default, model_of, names_of
@@ -25,7 +26,7 @@ from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
 from cilab.stats.methods.ratings import check_level, check_seed
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows, members
 from cilab.stats.teamwork.task_runs import OTHER_ROWS, left_out
 

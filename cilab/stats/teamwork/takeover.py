@@ -111,8 +111,7 @@ def takeover(
     ----------
     Collaborative-intelligence paper, section 4.4.
     """
-    if carried not in EVIDENCE:
-        raise TableError(f"no evidence is called {carried!r}.{nearest(carried, EVIDENCE)}")
+    EVIDENCE.check(carried)
     whole = grid(study, **scope)
     if TAKING_OVER not in whole.dimensions:
         raise TableError(f"runs: no task of {TAKING_OVER}; nothing is taken over")

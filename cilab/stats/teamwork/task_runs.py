@@ -16,12 +16,13 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import as_lazy, runs_of
+from cilab.core.vocabulary import ROW
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.hypothesis_tests import pearson
 from cilab.stats.methods.ratings import check_seed
-from cilab.stats.teamwork.grid import ROW, Grid
+from cilab.stats.teamwork.grid import Grid
 from cilab.stats.teamwork.groups import default_rows, members
 
 #: Scores (fractions) that differ by less are the same: only rounding tells them apart.

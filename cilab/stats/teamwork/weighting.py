@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from cilab.core.options import CI_LEVEL
+from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed, numeric
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
@@ -30,7 +31,7 @@ from cilab.stats.teamwork.fill_in import (
     percent_columns,
     trials_of,
 )
-from cilab.stats.teamwork.grid import ROW, Grid, Scope, grid
+from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 
 #: Propensities below this count as this: no task weighs more than ten.
