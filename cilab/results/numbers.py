@@ -75,6 +75,8 @@ def p_value(p: float | None, digits: int = 3, *, floor: float | None = None, mis
     floor : the least p that the number of resamples allows; at it p is `≤` the floor.
     missing : what stands for None.
 
+    Examples
+    --------
     >>> p_value(0.0312), p_value(0.0001), p_value(0.001, floor=0.001)
     ('0.031', '<0.001', '≤ 0.001')
     """
@@ -96,6 +98,8 @@ class Interval:
     lo, hi : ends of the interval; None where there is none.
     digits : decimals of all three.
 
+    Examples
+    --------
     >>> Interval(51.24, 48.1, 54.3).half(), Interval(-0.15, -0.3, 0.02, 2).ends(), Interval(None, -1.0, 2.0).span()
     ('51.2 ± 3.1', '−0.15 [−0.30, 0.02]', '−1.0 to 2.0')
     """

@@ -45,15 +45,12 @@ class Sheet:
     caption : a sentence or two: what is shown, in which unit, with which interval.
     notes : small print, a sentence each.
     simulated : whether any agent in the data is simulated; all views say so.
-
-    What follows is for print alone:
-
-    stub : the column that names the rows; None takes the first that is not `group`.
-    group : column whose values become headings between the rows.
-    bold : column -> its rows that are bold.
-    bold_words : what bold means.
-    spanner : a heading over several columns, and these.
-    headings : column -> heading, where it is another one than in the notebook.
+    stub : in print, the column that names the rows; None takes the first that is not `group`.
+    group : in print, the column whose values become headings between the rows.
+    bold : in print, column -> its rows that are bold.
+    bold_words : in print, what bold means.
+    spanner : in print, a heading over several columns, and these.
+    headings : in print, column -> heading, where it is another one than in the notebook.
     """
 
     title: str
@@ -164,7 +161,7 @@ class Sheet:
         if self.spanner is not None:
             gt = gt.tab_spanner(self.spanner[0], list(self.spanner[1]))
         bold = f"Bold: {self.bold_words}." if self._bold_cells() else ""
-        for note in filter(None, [SIMULATED_NOTE * self.simulated, self.caption, bold, *self.notes]):
+        for note in filter(None, [SIMULATED_NOTE if self.simulated else "", self.caption, bold, *self.notes]):
             gt = gt.tab_source_note(note)
         return gt.tab_options(table_font_size="13px")
 
