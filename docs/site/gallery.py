@@ -94,7 +94,8 @@ def estimator_of(figure: Callable[..., Any]) -> Callable[..., Any]:
 @cache
 def _estimators() -> dict[type, Callable[..., Any]]:
     """Class of a result -> the estimator that returns it: the face's where there is one."""
-    names = [*public(cilab), *(n for m, module in modules().items() if ".stats." in m for n in public(module))]
+    face = [name for name in public(cilab) if name[1].__name__ in cilab.stats.ESTIMATORS]
+    names = [*face, *(n for m, module in modules().items() if ".stats." in m for n in public(module))]
     found: dict[type, Callable[..., Any]] = {}
     for _, function in names:
         for cls in named_classes(function):
