@@ -376,8 +376,8 @@ def eliminate(gram: np.ndarray, pivots: int) -> tuple[np.ndarray, np.ndarray]:
     -------
     upper : `gram`, holding the upper triangular factor in its first `pivots` rows (pivots not divided out) and the
         cross-products of what is left of the other columns in its lower right block (upper triangle).
-    kept : bool array (pivots, replicates); False where a column is redundant given those before it. Such a column is
-        passed over.
+    kept : bool array (pivots, replicates)
+        False where a column is redundant given those before it. Such a column is passed over.
     """
     q = gram.shape[0]
     floor = REDUNDANT * np.einsum("jjb->jb", gram)
@@ -580,7 +580,8 @@ def bootstrap_logit(
     -------
     draws : float array (replicates, columns); NaN where the replicate does not determine the coefficient, and in
         whole where its data are separated.
-    dropped : bool array (replicates, columns); the columns that were passed over as redundant.
+    dropped : bool array (replicates, columns)
+        The columns that were passed over as redundant.
     """
     z, mean, sd = _standardised_cells(data)
     k = z.shape[1]
