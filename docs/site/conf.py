@@ -28,7 +28,9 @@ numpydoc_show_class_members = False
 # What is returned or raised leads to its class where that is ours.
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"
-numpydoc_xref_aliases = {name: f"{same[0].__module__}.{name}" for name, same in classes().items()}
+# The words of truth would link to a page of the Python docs, which are not here.
+numpydoc_xref_aliases = dict.fromkeys(("bool", "boolean", "True", "False"), "bool")
+numpydoc_xref_aliases |= {name: f"{same[0].__module__}.{name}" for name, same in classes().items()}
 
 html_theme = "furo"
 html_title = f"cilab {release}"
