@@ -15,16 +15,33 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError, choice
 
-Check = Callable[[str, Any], None]
+
+class Check:
+    """A check of an argument, which says in words what it asks for."""
+
+    def __init__(self, words: str, refuse: Callable[[str, Any], None]):
+        self._words, self._refuse = words, refuse
+
+    def __call__(self, name: str, value: Any) -> None:
+        self._refuse(name, value)
+
+    def __repr__(self) -> str:
+        return self._words
+
+
+def check(words: str) -> Callable[[Callable[[str, Any], None]], Check]:
+    """Makes a check of a function `(name, value)`."""
+    return lambda refuse: Check(words, refuse)
 
 
 # -- checks -----------------------------------------------------------------------------------------------
 
 
+@check("a fraction between 0 and 1")
 def level(name: str, value: Any) -> None:
-    """A level of confidence: a fraction between 0 and 1."""
+    """A level of confidence."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise TableError(f"{name} is {value!r}: give a fraction between 0 and 1, such as 0.95")
 
@@ -32,31 +49,27 @@ def level(name: str, value: Any) -> None:
 def whole(least: int, hint: str = "") -> Check:
     """A whole number of at least `least`."""
 
-    def check(name: str, value: Any) -> None:
+    @check(f"{least} or more")
+    def refuse(name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise TableError(f"{name} is {value!r}: give a whole number of at least {least}{hint}")
 
-    return check
-
-
-def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    """Refuse a value that is none of the choices."""
-    if not isinstance(value, collections.abc.Hashable) or value not in choices:
-        words = [str(c) for c in choices]
-        raise TableError(f"{name} is {value!r}, not one of {', '.join(words)}.{nearest(str(value), words)}")
+    return refuse
 
 
 def texts(what: str) -> Check:
     """A list of texts; one text alone is refused with the list that was meant. `what` is what the texts are."""
 
-    def check(name: str, value: Any) -> None:
+    @check(f"a list of {what}")
+    def refuse(name: str, value: Any) -> None:
         _refuse_text(name, value, what)
         if not _is_list(value):
             raise TableError(f"{name} is {_short(value)}: give a list of {what}")
 
-    return check
+    return refuse
 
 
+@check("the name of a column")
 def column(name: str, value: Any) -> None:
     """The name of a column."""
     if not isinstance(value, str):
@@ -66,21 +79,27 @@ def column(name: str, value: Any) -> None:
 def numeric(fits: Callable[[float], bool], words: str) -> Check:
     """A number for which `fits` holds; `words` say what to give."""
 
-    def check(name: str, value: Any) -> None:
+    @check(words)
+    def refuse(name: str, value: Any) -> None:
         if not _is_number(value) or not fits(value):
             raise TableError(f"{name} is {value!r}: give {words}")
 
-    return check
+    return refuse
 
 
-def or_none(check: Check) -> Check:
+def or_none(asked: Check) -> Check:
     """A check that lets None pass."""
-    return lambda name, value: None if value is None else check(name, value)
+
+    @check(f"{asked!r}, or None")
+    def refuse(name: str, value: Any) -> None:
+        if value is not None:
+            asked(name, value)
+
+    return refuse
 
 
-def inside(name: str, value: Any) -> None:
-    """No check here: the estimator says it better, when it sees the data."""
-
+#: No check here: the estimator says it better, when it sees the data.
+inside = Check("see below", lambda name, value: None)
 
 Level = Annotated[float, level]
 Column = Annotated[str, column]
@@ -96,7 +115,7 @@ def checks_of(annotation: Any) -> tuple[Check, ...]:
     """The checks that an annotation stands for; none for `Any` and for types that only an estimator can judge."""
     if get_origin(annotation) is Annotated:
         base, *more = get_args(annotation)
-        own = tuple(check for check in more if callable(check))
+        own = tuple(asked for asked in more if isinstance(asked, Check))
         # A check of one's own says it better than the type would.
         return own or checks_of(base)
     options = _alternatives(annotation)
@@ -109,14 +128,15 @@ def checks_of(annotation: Any) -> tuple[Check, ...]:
     words = " or ".join(dict.fromkeys(test.words for test in found))
     optional = type(None) in options
 
-    def check(name: str, value: Any) -> None:
+    @check(words)
+    def refuse(name: str, value: Any) -> None:
         if (optional and value is None) or any(test.fits(value) for test in found):
             return
         if len(found) == 1 and found[0].refuse is not None:
             found[0].refuse(name, value)
         raise TableError(f"{name} is {_short(value)}: give {words}")
 
-    return (check,)
+    return (refuse,)
 
 
 class _Test(typing.NamedTuple):
@@ -124,7 +144,7 @@ class _Test(typing.NamedTuple):
 
     fits: Callable[[Any], bool]
     words: str
-    refuse: Check | None = None
+    refuse: Callable[[str, Any], None] | None = None
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
@@ -139,16 +159,17 @@ def _test(kind: Any) -> _Test | None:
     if origin is Annotated:
         checks = checks_of(kind)
 
+        @check(" and ".join(map(repr, checks)))
         def refuse(name: str, value: Any) -> None:
-            for check in checks:
-                check(name, value)
+            for asked in checks:
+                asked(name, value)
 
-        return _Test(lambda value: _passes(refuse, value), "", refuse)
+        return _Test(lambda value: _passes(refuse, value), repr(refuse), refuse)
     if origin is Literal:
         return _Test(
             lambda value: isinstance(value, collections.abc.Hashable) and value in inner,
             "one of " + ", ".join(map(str, inner)),
-            lambda name, value: check_choice(name, value, inner),
+            lambda name, value: choice(name, value, inner),
         )
     if origin in (collections.abc.Sequence, list, tuple):
         of_texts = bool(inner) and inner[0] is str
@@ -160,9 +181,9 @@ def _test(kind: Any) -> _Test | None:
     return None
 
 
-def _passes(check: Check, value: Any) -> bool:
+def _passes(asked: Check, value: Any) -> bool:
     try:
-        check("", value)
+        asked("", value)
     except TableError:
         return False
     return True

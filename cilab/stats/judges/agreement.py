@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import polars as pl
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError, choice, nearest
 from cilab.core.frames import read_rows
 from cilab.core.options import CI_LEVEL
-from cilab.results.arguments import Level, Seed, check_choice, whole
+from cilab.results.arguments import Level, Seed, whole
 from cilab.results.estimator import estimator
 from cilab.results.numbers import MINUS, Interval, number, percent
 from cilab.results.result import Result
@@ -159,7 +159,7 @@ def agreement(
     Collaborative-intelligence paper, section C.2, table 3 (referee and second rater agree on 81 %) and figure 10
     (people choose the final label for 33 of 40 messages).
     """
-    check_choice("resample", resample, ("message", "run"))
+    choice("resample", resample, ("message", "run"))
     if by is not None and by not in _BY:
         raise TableError(f"by is {by!r}, not one of {', '.join(_BY)}, None.{nearest(str(by), _BY)}")
     labels, provenance = read_labels(study)

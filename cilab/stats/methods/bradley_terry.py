@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.errors import TableError, nearest
-from cilab.results.arguments import check_choice
+from cilab.core.errors import TableError, choice, nearest
 from cilab.stats.methods.bootstrap import Array
 from cilab.stats.methods.row_task_model import expit
 
@@ -106,7 +105,7 @@ def bradley_terry(
     >>> round(two.difference("a", "b"), 4)
     0.6931
     """
-    check_choice("ties", ties, ("half", "drop"))
+    choice("ties", ties, ("half", "drop"))
     if not np.isfinite(ridge) or ridge < 0:
         raise TableError(f"ridge is {ridge!r}: give 0 (maximum likelihood) or a positive number")
     names, ij, counts = _records(records)

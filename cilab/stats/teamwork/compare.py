@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 import polars as pl
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError, choice, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
-from cilab.results.arguments import Level, Resamples, Seed, check_choice
+from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, p_value, percent
 from cilab.results.result import Result
@@ -352,7 +352,7 @@ def compare(
     ----------
     Collaborative-intelligence paper, appendix C.1 (head to head) and section 2.3 (intervals).
     """
-    check_choice("tasks", tasks, ("both", "own"))
+    choice("tasks", tasks, ("both", "own"))
     g = grid(study, **scope)
     g.need_known_tasks("compare")
     name_a, name_b, pairs = _sides(g, a, b)

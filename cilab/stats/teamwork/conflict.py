@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 import polars as pl
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError, choice, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
-from cilab.results.arguments import Level, Resamples, Seed, check_choice, texts
+from cilab.results.arguments import Level, Resamples, Seed, texts
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, number
@@ -140,7 +140,7 @@ def conflict(
     ----------
     Collaborative-intelligence paper, sections 4.2, F.1 and F.2, figure 19, table 8.
     """
-    check_choice("version", version, ("test", "baseline"))
+    choice("version", version, ("test", "baseline"))
     if not all(isinstance(label, str) for label in asks_labels):
         raise TableError(f"asks_labels is {asks_labels!r}; give a list of labels, such as ['asks_needs']")
     asks_labels = list(asks_labels)

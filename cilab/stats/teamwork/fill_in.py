@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.errors import TableError
+from cilab.core.errors import TableError, choice
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
-from cilab.results.arguments import Level, Resamples, Seed, check_choice, inside
+from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, Interval, number, percent
@@ -183,7 +183,7 @@ def fill_in(
     ----------
     Collaborative-intelligence paper, appendix C.3.
     """
-    check_choice("engine", engine, ("laplace", "nuts"))
+    choice("engine", engine, ("laplace", "nuts"))
     given = _given_widths(widths)
     fixed_shift = _given_shift(shift)
     g = grid(study, **scope)
@@ -240,7 +240,7 @@ def fill_in(
 
 def _given_widths(widths: Any) -> Widths | None:
     if isinstance(widths, str):
-        check_choice("widths", widths, ("cross_validation", "empirical_bayes"))
+        choice("widths", widths, ("cross_validation", "empirical_bayes"))
         return None
     try:
         deviation, task = (float(w) for w in widths)

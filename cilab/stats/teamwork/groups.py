@@ -13,10 +13,12 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import as_frame
 from cilab.core.vocabulary import PSEUDONYM
+from cilab.results.arguments import check
 from cilab.stats.teamwork.grid import Grid
 from cilab.teamwork.terms import FRONTIER
 
 
+@check("a mapping or a frame of models")
 def _groups(name: str, value: Any) -> None:
     """Groups of models: a mapping, or a frame of any kind."""
     if value is not None and not isinstance(value, Mapping | pl.LazyFrame) and not hasattr(value, "columns"):

@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cilab.core.errors import choice
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
-from cilab.results.arguments import Level, Resamples, Seed, check_choice
+from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.names import at_default, model_of, names_of
 from cilab.results.numbers import Interval, number, percent
@@ -347,7 +348,7 @@ _RESAMPLED = {
 def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: float) -> tuple[Array, Replicates]:
     bootstrap.check_resamples(resamples)
     check_seed(seed)
-    check_choice("resample", resample, ("tasks", "gated"))
+    choice("resample", resample, ("tasks", "gated"))
     check_level(ci_level)
     if resample == "tasks":
         return g.points(), g.replicates(resamples=resamples, seed=seed)
