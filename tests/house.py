@@ -18,6 +18,8 @@ PACKAGE = ROOT / "cilab"
 BENCHMARKS = tuple(
     sorted(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["cilab.benchmarks"])
 )
+#: Those that have definitions beside their words.
+RULES = tuple(f"{name}.rules" for name in BENCHMARKS if (PACKAGE / name / "rules.py").is_file())
 #: Rooms, top to bottom. A module may import from lower floors and from inside its own room, nothing else. A module's
 #: room is the longest name here that its own begins with; `__init__` is the face (cilab/__init__.py).
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -32,7 +34,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("stats.teamwork", "stats.maze", "datasets", *BENCHMARKS),
     ("stats.methods", "plots.parts", "collect", "show"),
     ("results", "store", "stats.expressions"),
-    tuple(f"{name}.rules" for name in BENCHMARKS),
+    RULES,
     tuple(f"{name}.terms" for name in BENCHMARKS),
     ("core",),
 )
@@ -64,7 +66,7 @@ ROOMS: Mapping[str, str] = {
     "store": "the only code that touches run files",
     "core": "said once",
     **dict.fromkeys(BENCHMARKS, "a benchmark"),
-    **{f"{name}.rules": "its definitions" for name in BENCHMARKS},
+    **dict.fromkeys(RULES, "its definitions"),
     **{f"{name}.terms": "its words and columns" for name in BENCHMARKS},
 }
 HEIGHT = {name: -depth for depth, floor in enumerate(FLOORS) for name in floor}
@@ -77,7 +79,7 @@ ONLY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 NEVER: Mapping[str, tuple[str, ...]] = {
     "stats": ("collect", *BENCHMARKS),
     "plots": ("collect", *BENCHMARKS),
-    "collect": tuple(part for name in BENCHMARKS for part in (f"{name}.terms", f"{name}.rules")),
+    "collect": (*(f"{name}.terms" for name in BENCHMARKS), *RULES),
     "datasets": ("collect",),
     # Benchmarks are found by entry point: what they bring is said in collect/spec.py.
     "running": BENCHMARKS,
