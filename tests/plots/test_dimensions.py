@@ -37,6 +37,12 @@ def head(ax) -> list[str]:
     return [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()]
 
 
+def scores(ax):
+    """(cells of the dimensions, overall scores) as they are drawn."""
+    drawn = ax.collections[0].get_array()
+    return drawn[:, :-1], drawn[:, -1]
+
+
 def names(ax) -> list[str]:
     return [t.get_text().split(" ◇")[0] for t in ax.get_yticklabels()]
 
@@ -45,26 +51,27 @@ def test_every_cell_holds_the_score_of_its_row_and_dimension() -> None:
     found = published("dimensions")
     ax = drawn_once(published)
     shown = {d.replace("_", " ").capitalize(): d for d in found.table["dimension"].unique()}
-    scores = {(m, d): s for m, d, s in found.table.select("model", "dimension", "score_pct").rows()}
-    drawn = ax.collections[0].get_array()
+    wanted = {(m, d): s for m, d, s in found.table.select("model", "dimension", "score_pct").rows()}
+    drawn, _ = scores(ax)
     assert drawn.shape == (12, 7)
     for i, name in enumerate(names(ax)):
         for j, word in enumerate(head(ax)[:-1]):
-            assert float(drawn[i, j]) == scores[name, shown[word]]
+            assert float(drawn[i, j]) == wanted[name, shown[word]]
 
 
 def test_the_last_column_is_the_overall_score_of_the_leaderboard() -> None:
     ax = drawn_once(published)
     overall = dict(published("leaderboard").table.select("model", "score_pct").rows())
     assert head(ax)[-1] == "Overall"
-    assert [float(v) for v in ax.collections[1].get_array()[:, 0]] == [pytest.approx(overall[n]) for n in names(ax)]
+    assert [float(v) for v in scores(ax)[1]] == [pytest.approx(overall[n]) for n in names(ax)]
 
 
 def test_the_best_row_is_on_top_and_the_hardest_dimension_at_the_left() -> None:
     ax = drawn_once(result)
-    overall = [float(v) for v in ax.collections[1].get_array()[:, 0]]
+    inner, last = scores(ax)
+    overall = [float(v) for v in last]
     assert overall == sorted(overall, reverse=True)
-    means = ax.collections[0].get_array().mean(axis=0).tolist()
+    means = inner.mean(axis=0).tolist()
     assert means == sorted(means)
     bottom, top = ax.get_ylim()
     assert bottom > top
@@ -79,9 +86,13 @@ def test_each_model_stands_there_once_unless_all_rows_are_wanted() -> None:
 
 def test_numbers_in_cells_are_those_of_the_image() -> None:
     ax = drawn_once(result)
-    inner, overall = ax.collections[0].get_array(), ax.collections[1].get_array()
-    wanted = [f"{v:.0f}" for row, last in zip(inner, overall, strict=True) for v in [*row, *last]]
+    inner, overall = scores(ax)
+    wanted = [f"{v:.0f}" for row, last in zip(inner, overall, strict=True) for v in [*row, last]]
     assert texts(ax, "cell") == wanted
+    assert {t.get_fontweight() for t in ax.texts if t.get_position()[0] > inner.shape[1]} == {"bold"}
+    assert {t.get_fontweight() for t in ax.texts if t.get_position()[0] < inner.shape[1] and t.get_gid() == "cell"} == {
+        "normal"
+    }
 
 
 def test_a_dimension_without_a_score_is_a_dash_and_leaves_no_overall_score() -> None:
@@ -90,7 +101,7 @@ def test_a_dimension_without_a_score_is_a_dash_and_leaves_no_overall_score() -> 
     table = found.table.with_columns(score_pct=pl.when(~missing).then(pl.col("score_pct")))
     ax = type(found)(**{**vars(found), "table": table}).plot()
     assert texts(ax, "cell").count("–") == 2
-    assert ax.collections[1].get_array().mask[names(ax).index("GLM-5.3")].all()
+    assert scores(ax)[1].mask[names(ax).index("GLM-5.3")]
 
 
 def test_dimensions_without_any_score_come_last() -> None:

@@ -63,7 +63,7 @@ def test_negative_means_have_their_own_colour() -> None:
 
 def test_pairs_of_copies_have_a_frame() -> None:
     frames = [p for p in by_hand().plot().patches if p.get_gid() == "homogeneous"]
-    assert [(p.get_x() + 0.46, p.get_y() + 0.46) for p in frames] == [(0, 0), (1, 1)]
+    assert [p.get_center().tolist() for p in frames] == [[0.5, 0.5], [1.5, 1.5]]  # the middles of the cells
 
 
 def test_agents_are_drawn_in_the_order_that_is_asked_for() -> None:

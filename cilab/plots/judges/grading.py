@@ -89,15 +89,8 @@ def _correlations(ax: Axes, *, result: GradingResult) -> None:
             one, two = sorted((raters.index(row["first"]), raters.index(row["second"])))
             values[two, one] = row["r"]
     low = min(0.0, float(np.nanmin(values, initial=0.0)))
-    panels.cells(ax, values[1:, :-1], vmin=low, vmax=1)
-    for i in range(1, len(raters)):
-        for j in range(i):
-            if not np.isnan(values[i, j]):
-                text, color = f"{values[i, j]:.2f}", panels.ink((values[i, j] - low) / (1 - low))
-                ax.text(j, i - 1, text, ha="center", va="center", fontsize=6.8, color=color, gid="cell")
+    words = [[f"{r:.2f}" for r in row] for row in values[1:, :-1]]
     shown = style.brief(raters, style.NARROW)
-    ax.set_xticks(range(len(raters) - 1), shown[:-1], rotation=35, ha="right")
-    ax.set_yticks(range(len(raters) - 1), shown[1:])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    panels.heatmap(ax, values[1:, :-1], words, lines=shown[1:], columns=shown[:-1], vmin=low, vmax=1)
+    panels.slant(ax, 35)
     panels.title(ax, "Pearson's r of raters", legend_lines=1)

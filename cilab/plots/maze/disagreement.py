@@ -197,18 +197,13 @@ def _by_family(ax: Axes, *, result: DisagreementResult) -> None:
     table = result.by_family_pair.filter(pl.col("outcome") == "total")
     cells = {(r["starter_family"], r["follower_family"]): r for r in table.iter_rows(named=True)}
     families = sorted({name for key in cells for name in key})
-    rates = [[cells[a, b]["rate"] if (a, b) in cells else np.nan for b in families] for a in families]
-    panels.cells(ax, rates, vmin=0, vmax=1)
-    for (a, b), cell in cells.items():
-        text = f"{cell['rate']:.2f}\nn = {cell['n']}"
-        at = (families.index(b), families.index(a))
-        ax.text(*at, text, ha="center", va="center", fontsize=6.4, color=panels.ink(cell["rate"]), gid="cell")
-    slanted = {"rotation": 30, "ha": "right"} if max(map(len, families)) > 8 else {}
+    found = [[cells.get((a, b)) for b in families] for a in families]
+    rates = [[c["rate"] if c else np.nan for c in row] for row in found]
+    words = [[f"{c['rate']:.2f}\nn = {c['n']}" if c else "" for c in row] for row in found]
     shown = style.brief(families)
-    ax.set_xticks(range(len(families)), shown, **slanted)
-    ax.set_yticks(range(len(families)), shown)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    panels.heatmap(ax, rates, words, lines=shown, columns=shown, size=6.4, vmin=0, vmax=1)
+    if max(map(len, families)) > 8:
+        panels.slant(ax, 30)
     ax.set_xlabel("Follower's family")
     ax.set_ylabel("Starter's family")
     panels.title(ax, "Any, by family", legend_lines=1)

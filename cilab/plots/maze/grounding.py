@@ -103,7 +103,7 @@ def _by_score(ax: Axes, *, result: GroundingResult) -> None:
         gid="pairs",
     )
     if pairs["grounding"].n_unique() > 1:
-        _line(ax, pairs)
+        panels.trend(ax, pairs["grounding"], pairs["weighted_outcome"], color="#a50f15", ls="--", lw=1.1)
     rows = result.table.drop_nulls(["grounding", "strategy_global", "weighted_outcome"])
     z = z_of(0.95)
     for i, (name, (value, mark)) in enumerate(_STRATEGIES.items()):
@@ -124,12 +124,3 @@ def _by_score(ax: Axes, *, result: GroundingResult) -> None:
     ax.grid(axis="y")
     panels.legend(ax, 3)
     panels.title(ax, "Outcome by grounding", legend_lines=1)
-
-
-def _line(ax: Axes, pairs: pl.DataFrame) -> None:
-    import numpy as np
-
-    x = pairs["grounding"].to_numpy()
-    slope, start = np.polyfit(x, pairs["weighted_outcome"].to_numpy(), 1)
-    ends = np.array([x.min(), x.max()])
-    ax.plot(ends, start + slope * ends, color="#a50f15", ls="--", lw=1.1, zorder=2, gid="trend")

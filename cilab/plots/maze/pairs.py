@@ -36,7 +36,7 @@ def pairs(result: PairsResult, *, ax: Axes | None = None, agents: Sequence[str] 
     Returns
     -------
     Axes
-        One image (a masked array), and a text with gid `cell` in every cell that was played.
+        Cells (a masked array), and a text with gid `cell` in every cell that was played.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def pairs(result: PairsResult, *, ax: Axes | None = None, agents: Sequence[str] 
         height = _CELL_INCHES * max(len(shown), 5) + 1.6 + 0.04 * max(map(len, names))
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, min(height, 7.6))
         _draw_cells(ax, result, shown, cells)
-        _draw_frame(ax, names)
+        _draw_frame(ax, len(shown))
         style.mark_simulated(ax, result, shown, y=8)
         if fig is not None:
             style.small_print(fig, result, *_notes(result, shown))
@@ -75,35 +75,44 @@ def _draw_cells(ax: Axes, result: PairsResult, shown: Sequence[str], cells: dict
     import numpy as np
 
     found = [[cells.get((a, b)) for b in shown] for a in shown]
-    means = np.ma.masked_invalid([[c["mean"] if c else np.nan for c in row] for row in found])
-    low, high = min(0.0, float(means.min())), max(1.0, float(means.max()))
-    mesh = panels.cells(ax, means, vmin=low, vmax=high, edge="#e8e8e8")
-    size = 6.6 if len(shown) <= 9 else 5.6 if len(shown) <= 15 else 4.4
+    means = np.array([[c["mean"] if c else np.nan for c in row] for row in found])
+    names = style.brief(shown)
+    label = OUTCOMES[result.parameters["outcome"]].replace(" (", "\n(")
+    panels.heatmap(
+        ax,
+        means,
+        [[_words(c) if c else "" for c in row] for row in found],
+        lines=names,
+        columns=names,
+        vmin=min(0.0, np.nanmin(means)),
+        vmax=max(1.0, np.nanmax(means)),
+        size=6.6 if len(shown) <= 9 else 5.6 if len(shown) <= 15 else 4.4,
+        linecolor="#e8e8e8",
+        cbar=True,
+        cbar_kws={"label": label, "fraction": 0.04, "pad": 0.02},
+    )
     for i, row in enumerate(found):
         for j, cell in enumerate(row):
-            if cell is None:
-                continue
-            color = panels.ink((cell["mean"] - low) / (high - low))
-            text = Interval.of(cell, "mean", "lo", "hi", digits=2).half().replace(" ± ", "\n±")
-            ax.text(j, i, text, ha="center", va="center", fontsize=size, color=color, linespacing=1.1, gid="cell")
-            if cell["homogeneous"]:
+            if cell is not None and cell["homogeneous"]:
                 ax.add_patch(_frame_of(i, j))
-    label = OUTCOMES[result.parameters["outcome"]].replace(" (", "\n(")
-    ax.get_figure().colorbar(mesh, ax=ax, label=label, fraction=0.04, pad=0.02).outline.set_linewidth(0.5)
+
+
+def _words(cell: dict[str, Any]) -> str:
+    """The mean, and half its interval below."""
+    return Interval.of(cell, "mean", "lo", "hi", digits=2).half().replace(" ± ", "\n±")
 
 
 def _frame_of(i: int, j: int) -> Any:
     from matplotlib.patches import Rectangle
 
-    return Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, ec="#d7301f", lw=1.1, gid="homogeneous")
+    return Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, fill=False, ec="#d7301f", lw=1.1, gid="homogeneous")
 
 
-def _draw_frame(ax: Axes, names: Sequence[str]) -> None:
-    ticks = range(len(names))
-    ax.set_xticks(ticks, names, rotation=90 if len(names) > 5 else 20, ha="center" if len(names) > 5 else "right")
-    ax.set_yticks(ticks, names)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+def _draw_frame(ax: Axes, n: int) -> None:
+    if n > 5:
+        ax.tick_params(axis="x", labelrotation=90)
+    else:
+        panels.slant(ax, 20)
     ax.set_xlabel("Follower")
     ax.set_ylabel("Starter")
     ax.set_title("Ordered pairs", loc="left")

@@ -31,6 +31,8 @@ SERIES = (
 )
 #: Colours of a fraction: dark is little. The map is made for colour-blind readers and rises in lightness.
 FRACTION_MAP = "cividis"
+#: Relative luminance on which black and white have the same contrast, 4.6.
+_EQUAL_CONTRAST = 0.179
 #: Height of a line of the legend, points.
 LEGEND_LINE = 12
 
@@ -202,37 +204,76 @@ def rows(ax: Axes, names: Sequence[str], *, width: int = style.NAME_WIDTH) -> No
     ax.grid(axis="x")
 
 
-def cells(
+def heatmap(
     ax: Axes,
     values: Any,
+    words: Any,
     *,
-    vmin: float,
-    vmax: float,
-    cmap: str = FRACTION_MAP,
-    left: float = -0.5,
-    edge: str = "white",
+    lines: Sequence[str],
+    columns: Sequence[str],
+    missing: str = "",
+    size: float = 6.8,
+    **options: Any,
 ) -> QuadMesh:
-    """Draw an array (lines, columns) as coloured cells around whole numbers, the first line on top; NaN stays white.
+    """Draw an array as coloured cells with words in them, the first line on top; NaN stays white.
 
-    Shapes, not a picture: files stay small, and sharp at any size. `left` is where the first column begins, `edge` the
-    colour of the lines between.
+    Shapes, not a picture: files stay small, and sharp at any size.
+
+    Parameters
+    ----------
+    ax : axes to draw in. The cell in line i and column j has its middle at (j + 0.5, i + 0.5).
+    values : numbers or NaN, (lines, columns).
+    words : a text for each, of the same shape.
+    lines, columns : their names.
+    missing : what stands in a cell that is NaN.
+    size : points of the words.
+    **options : for `seaborn.heatmap`, such as `vmin` and `vmax`.
+
+    Returns
+    -------
+    QuadMesh
+        The cells (a masked array); the words are texts with gid `cell`.
     """
     import numpy as np
+    import seaborn
 
-    shown = np.ma.masked_invalid(values)
-    lines, columns = shown.shape
-    edges = np.arange(columns + 1) + left, np.arange(lines + 1) - 0.5
-    mesh = ax.pcolormesh(*edges, shown, cmap=cmap, vmin=vmin, vmax=vmax, edgecolors=edge, linewidth=0.8)
-    ax.set(xlim=(left, left + columns), ylim=(lines - 0.5, -0.5))
+    numbers = np.asarray(values, float)
+    look = {"fontsize": size, "gid": "cell", "linespacing": 1.1}
+    settings = {"cmap": FRACTION_MAP, "linecolor": "white", "linewidths": 0.8, "cbar": False, **options}
+    names = {"xticklabels": columns, "yticklabels": lines}
+    earlier = len(ax.texts)
+    seaborn.heatmap(numbers, ax=ax, annot=np.asarray(words), fmt="", annot_kws=look, **names, **settings)
+    mesh = ax.collections[-1]
+    there = np.isfinite(numbers)
+    for text, color in zip(ax.texts[earlier:], mesh.get_facecolors()[there.ravel()], strict=True):
+        text.set_color(ink(color))
+    if missing:
+        for i, j in np.argwhere(~there):
+            ax.text(j + 0.5, i + 0.5, missing, color="#606060", ha="center", va="center", **look)
+    # Seaborn turns names as it finds room for them, before there is a layout.
+    ax.tick_params(length=0, labelrotation=0)
+    for name in ax.get_yticklabels():
+        name.set_va("center_baseline")
     return mesh
 
 
-def ink(fraction: float) -> str:
-    """Black or white, whichever reads better on `FRACTION_MAP` at `fraction` (0 to 1)."""
-    return "white" if fraction < 0.5 else "black"
+def slant(ax: Axes, degrees: float) -> None:
+    """Turn the names below the axes, so that each ends at its column."""
+    for name in ax.get_xticklabels():
+        name.set(rotation=degrees, ha="right")
 
 
-def trend(ax: Axes, x: Sequence[float], y: Sequence[float], *, log: bool = False) -> None:
+def ink(color: Sequence[float]) -> str:
+    """Black or white, whichever reads better on a colour (red, green, blue; 0 to 1).
+
+    Seaborn's own choice keeps white up to a luminance of 0.41, where small print has a contrast of 2.3.
+    """
+    from seaborn.utils import relative_luminance
+
+    return "white" if relative_luminance(color) < _EQUAL_CONTRAST else "black"
+
+
+def trend(ax: Axes, x: Sequence[float], y: Sequence[float], *, log: bool = False, **look: Any) -> None:
     """The least-squares line through points, dashed; over log10 of x where the axis is logarithmic."""
     import numpy as np
 
@@ -240,7 +281,7 @@ def trend(ax: Axes, x: Sequence[float], y: Sequence[float], *, log: bool = False
     slope, start = np.polyfit(np.log10(at) if log else at, of, 1)
     ends = np.array([at.min(), at.max()])
     line = start + slope * (np.log10(ends) if log else ends)
-    ax.plot(ends, line, color="#606060", ls=(0, (4, 2)), lw=1.0, zorder=2, gid="trend")
+    ax.plot(ends, line, **{"color": "#606060", "ls": (0, (4, 2)), "lw": 1.0, "zorder": 2, "gid": "trend", **look})
 
 
 def corner(ax: Axes, text: str, *, place: str = "lower right") -> None:

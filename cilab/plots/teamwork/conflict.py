@@ -155,7 +155,7 @@ def dimension_correlations(result: DimensionCorrelations, *, ax: Axes | None = N
     Returns
     -------
     Axes
-        One image, and one text per pair (gid `cell`).
+        Cells (a masked array), and one text per pair (gid `cell`).
 
     Raises
     ------
@@ -189,16 +189,12 @@ def _matrix(ax: Axes, *, result: DimensionCorrelations) -> None:
         for j, other in enumerate(names[: i + 1]):
             if (value := r.get(frozenset((one, other)))) is not None:
                 values[i, j] = value
-    panels.cells(ax, values, vmin=-1, vmax=1, cmap=_R_MAP)
-    for (i, j), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            text = number(value, 2).replace("0.", ".", 1)
-            look = {"ha": "center", "va": "center", "fontsize": 6, "gid": "cell"}
-            ax.text(j, i, text, color="white" if abs(value) > 0.62 else "black", **look)
-    ax.set_xticks(range(len(names) - 1), [_abbreviated(name) for name in names[:-1]], rotation=90, fontsize=6.5)
-    ax.set_yticks(range(len(names) - 1), [_abbreviated(name) for name in names[1:]], fontsize=6.5)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    words = [[number(v, 2).replace("0.", ".", 1) for v in row] for row in values]
+    shown = [_abbreviated(name) for name in names]
+    look = {"lines": shown[1:], "columns": shown[:-1], "size": 6, "cmap": _R_MAP}
+    panels.heatmap(ax, values, words, **look, vmin=-1, vmax=1)
+    ax.tick_params(labelsize=6.5)
+    ax.tick_params(axis="x", labelrotation=90)
     panels.title(ax, "Correlation of dimensions", legend_lines=1)
 
 

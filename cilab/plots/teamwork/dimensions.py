@@ -27,6 +27,8 @@ Rows = Literal["default", "all"]
 
 _ROW_INCHES = 0.21
 _LINES = 9.0
+#: Points between the dimensions and the overall score.
+_GAP = 6.0
 _RADAR_COLUMNS = 6
 #: Characters in a line of the title of a radar.
 _TITLE_CHARACTERS = 15
@@ -88,8 +90,8 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
     Returns
     -------
     Axes
-        An image of the dimensions and one of the overall scores (masked arrays), and a text with gid `cell` in every
-        cell.
+        Cells of the dimensions and, in the last column, of the overall scores (one masked array), and a text with gid
+        `cell` in every cell.
 
     Raises
     ------
@@ -102,15 +104,12 @@ def dimensions(result: DimensionScores, *, ax: Axes | None = None, rows: Rows = 
     order = sorted(scores.dimensions, key=lambda d: math.inf if scores.mean(d) is None else scores.mean(d))
     with style.context():
         fig, ax = style.own_or_given(ax, style.PAGE_WIDTH, 1.35 + _ROW_INCHES * max(len(scores.names), 3))
-        _cells(ax, scores, order)
         names = [n + roster.sign(of[m]) for n, m in zip(scores.names, scores.models, strict=True)]
         names = style.brief(names)
-        ax.set_yticks(range(len(names)), names)
         heads = [roster.dimension(d, 10) for d in order]
+        _cells(ax, scores, order, names, [*heads, "Overall"])
         head_size = 6.3 if max(map(len, names)) < 23 else 5.6  # long names leave narrow columns
-        ax.set_xticks([*range(len(order)), len(order) + 0.25], [*heads, "Overall"], fontsize=head_size)
-        ax.tick_params(length=0, top=False, labeltop=True, labelbottom=False)
-        ax.spines[:].set_visible(False)
+        ax.tick_params(axis="x", labeltop=True, labelbottom=False, labelsize=head_size)
         deepest = max(head.count("\n") for head in heads)
         ax.set_title("Score by dimension (%)", loc="left", pad=10 + _LINES * deepest + 9)
         style.mark_simulated(ax, result, scores.models, y=14 + _LINES * (deepest + 1))
@@ -125,17 +124,15 @@ def _open_note(of: Mapping[str, roster.Look]) -> str:
     return f" {roster.OPEN_NOTE}" if any(look.open_weights for look in of.values()) else ""
 
 
-def _cells(ax: Axes, scores: _Scores, order: Sequence[str]) -> None:
-    values = [[_nan(scores.cells.get((name, d))) for d in order] for name in scores.names]
-    panels.cells(ax, values, vmin=0, vmax=100)
-    panels.cells(ax, [[_nan(scores.overall(name))] for name in scores.names], vmin=0, vmax=100, left=len(order) - 0.25)
-    ax.set_xlim(-0.5, len(order) + 0.75)
-    for i, name in enumerate(scores.names):
-        row = [scores.cells.get((name, d)) for d in order]
-        for at, value in [*enumerate(row), (len(order) + 0.25, scores.overall(name))]:
-            text, color = ("–", "#606060") if value is None else (f"{value:.0f}", panels.ink(value / 100))
-            bold = {"fontweight": "bold"} if at > len(order) - 0.5 else {}
-            ax.text(at, i, text, ha="center", va="center", fontsize=6.8, color=color, gid="cell", **bold)
+def _cells(ax: Axes, scores: _Scores, order: Sequence[str], names: Sequence[str], heads: Sequence[str]) -> None:
+    cells = [[*(scores.cells.get((name, d)) for d in order), scores.overall(name)] for name in scores.names]
+    values = [[_nan(v) for v in row] for row in cells]
+    words = [[f"{v:.0f}" for v in row] for row in values]
+    panels.heatmap(ax, values, words, lines=names, columns=heads, missing="–", vmin=0, vmax=100)
+    ax.axvline(len(order), color="white", lw=_GAP)
+    for text in ax.texts:
+        if text.get_gid() == "cell" and text.get_position()[0] > len(order):
+            text.set_fontweight("bold")
 
 
 def _nan(value: float | None) -> float:
