@@ -16,7 +16,7 @@ help:
 	@echo "make docs         guides, gallery of figures and API reference, in build/docs/index.html"
 	@echo "make test         the tests (sets everything up first)"
 	@echo "make setup        only the environment in $(VENV)"
-	@echo "make lint         ruff, format check"
+	@echo "make lint         ruff, format check, types"
 	@echo "make bench        the benchmarks that have targets"
 	@echo "make faults       the whole campaign of faults (half an hour); its counts go to docs/reliability.md"
 	@echo "make lock         resolve requirements.lock anew"
@@ -63,6 +63,7 @@ $(INSPECT)/.ready: requirements-inspect.lock $(STAMP)
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/check_types.py
 
 faults: setup
 	@rm -f $(VENV)/faults.jsonl

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from cilab.collect.engine import Summary
-    from cilab.store import Study
+    from cilab.store.study import RemoteStudy, Study
 
 _VERBS = ("annotate", "forecast", "open", "options", "query", "regrade", "report", "rerun", "run_study", "status")
 #: Modules that come with the package's name, loaded at first use.
@@ -54,7 +54,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 
-def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study:
+def open(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> Study | RemoteStudy:
     """Open a study's folder: its tables are polars LazyFrames, `.sql()` asks DuckDB, `.show()` shows a run.
 
     Parameters

@@ -176,7 +176,7 @@ def pushed_back_then_gave_in(inputs: Inputs) -> Answer:
     pushed = found.collect()["pushed"]
     if not pushed.any():
         raise MissingInput(f"conflict runs that gave in and a label {PUSHES_BACK} in {inputs.name}")
-    return Answer(100 * float(pushed.mean()), note=f"{pushed.len()} runs")  # type: ignore[arg-type]
+    return Answer(100 * float(pushed.mean()), note=f"{pushed.len()} runs")
 
 
 def _most_changed(inputs: Inputs) -> Answer:
@@ -185,7 +185,7 @@ def _most_changed(inputs: Inputs) -> Answer:
     if any(v is None for v in most.values()):
         raise MissingInput(f"a row with a weighted score in {inputs.name}")
     note = f"weighted {most['ipw']:.1f}, doubly robust {most['dr']:.1f}"
-    return Answer(max(float(v) for v in most.values()), note=note)  # type: ignore[arg-type]
+    return Answer(max(float(v) for v in most.values()), note=note)
 
 
 def _lite(method: str, *, tolerance: float | None = None, simulated: str = "", **parts: str) -> Estimator:
@@ -221,8 +221,8 @@ def _lowered(top: bool) -> Callable[[Inputs], Answer]:
         ].drop_nulls()
         if change.len() == 0:
             raise MissingInput(f"rows {'up to' if top else 'below'} rank {_TOP} in {inputs.name}")
-        most = None if top else -float(change.min())  # type: ignore[arg-type]
-        return Answer(-float(change.mean()), hi=most, note=f"{change.len()} rows")  # type: ignore[arg-type]
+        most = None if top else -float(change.min())
+        return Answer(-float(change.mean()), hi=most, note=f"{change.len()} rows")
 
     return compute
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 
 class CilabError(Exception):
@@ -46,7 +46,7 @@ class CilabWarning(UserWarning):
     """Something that is told once, in one line, and refuses nothing."""
 
 
-def nearest(word: str, known: list[str] | tuple[str, ...], limit: int = 3) -> str:
+def nearest(word: str, known: Iterable[str], limit: int = 3) -> str:
     """' Did you mean a, b?' with the known names nearest to `word`, or an empty string."""
     import difflib
 

@@ -61,7 +61,7 @@ def _loader() -> Any:
     """YAML's safe loader, which keeps the last of two equal keys, made to refuse the second."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no types
         def compose_mapping_node(self, anchor: Any) -> Any:
             node = super().compose_mapping_node(anchor)
             seen = set()

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 
 from cilab.core import tables
+from cilab.core.columns import Column
 from cilab.core.errors import RegistryError, TableError, first_line, nearest
 from cilab.core.paths import shipped
 from cilab.core.vocabulary import PSEUDONYM, SIM
@@ -238,7 +240,7 @@ def _read(path: Path) -> pl.DataFrame:
         raise RegistryError(f"{path}: {e}") from None
 
 
-def _typed(path: Path, raw: pl.DataFrame, column: tables.Column) -> pl.Series:
+def _typed(path: Path, raw: pl.DataFrame, column: Column) -> pl.Series:
     if column.name not in raw.columns:
         return pl.Series(column.name, [None] * raw.height, dtype=column.dtype)
     texts = raw[column.name].str.strip_chars()
@@ -265,7 +267,7 @@ _KINDS = {
 }
 
 
-def _model(row: dict) -> Model:
+def _model(row: dict[str, Any]) -> Model:
     parts = {k: tuple(p.strip() for p in (row[k] or "").split("|") if p.strip()) for k in ("aliases", "studies")}
     return Model(**{**row, **parts})
 

@@ -66,7 +66,7 @@ def estimator(function: Callable[P, R]) -> Callable[P, R]:
                     check(argument, value)
         # What was set outside is settled now: a statistic that this one asks sees what it is given, and nothing else.
         with options.none():
-            result = function(*args, **kwargs, **more)  # type: ignore[arg-type]
+            result = function(*args, **kwargs, **more)
         parameters = {n: recorded(v) for n, v in asked.items()} | dict(result.parameters)
         return dataclasses.replace(result, made_by=name, parameters=parameters)
 
@@ -104,6 +104,7 @@ def _scope_of(function: Callable[..., Any], parameter: inspect.Parameter) -> typ
     asked = parameter.annotation
     if isinstance(asked, str):
         asked = get_type_hints(_Only({parameter.name: asked}, function), include_extras=True)[parameter.name]
+    named: type
     (named,) = get_args(asked)
     return named
 
@@ -113,7 +114,7 @@ class _Only:
 
     def __init__(self, annotations: Mapping[str, Any], function: Callable[..., Any]):
         self.__annotations__ = dict(annotations)
-        self.__globals__ = function.__globals__  # type: ignore[attr-defined]
+        self.__globals__ = function.__globals__
         self.__module__ = function.__module__
 
 
@@ -158,10 +159,10 @@ def _arguments(function: Callable[..., Any]) -> _Arguments:
 DEFAULTS: dict[type, Mapping[str, Any]] = {}
 
 
-def scope(**defaults: Any) -> Callable[[type], type]:
+def scope(**defaults: Any) -> Callable[[type[T]], type[T]]:
     """Marks a typed dictionary whose names estimators take as `**scope: Unpack[...]`, and gives them defaults."""
 
-    def mark(kind: type) -> type:
+    def mark(kind: type[T]) -> type[T]:
         if [*kind.__annotations__] != [*defaults]:
             raise TypeError(f"{kind.__name__}: a default for each of {', '.join(kind.__annotations__)}, in this order")
         DEFAULTS[kind] = defaults

@@ -11,7 +11,7 @@ _ROW = ("model", "effort", "arm")
 _BETWEEN = " · "
 
 
-def row_names(keys: list[tuple[str, str | None, str | None]]) -> dict[tuple, str]:
+def row_names(keys: list[tuple[str, str | None, str | None]]) -> dict[tuple[str, str | None, str | None], str]:
     """The model's name; with effort or arm added where one model stands in several rows that differ in it."""
     out = {}
     for model, effort, arm in keys:

@@ -144,8 +144,8 @@ class Interval:
     def _with(self, rest: Callable[[float, float], str], missing: str) -> str:
         if self.value is None:
             return missing
-        there = self.lo is not None and self.hi is not None
-        return number(self.value, self.digits) + (rest(self.lo, self.hi) if there else "")
+        ends = "" if self.lo is None or self.hi is None else rest(self.lo, self.hi)
+        return number(self.value, self.digits) + ends
 
     def _alone(self, words: str, missing: str) -> str:
         if self.lo is None or self.hi is None:

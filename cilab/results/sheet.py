@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -116,8 +117,8 @@ class Sheet:
         cells = self._printed()
         for column, rows in self._bold_cells().items():
             is_bold = pl.int_range(pl.len()).is_in(rows)
-            text = pl.format(f"{_BOLD_ON}{{}}{_BOLD_OFF}", pl.col(column))
-            cells = cells.with_columns(pl.when(is_bold).then(text).otherwise(pl.col(column)).alias(column))
+            bold = pl.format(f"{_BOLD_ON}{{}}{_BOLD_OFF}", pl.col(column))
+            cells = cells.with_columns(pl.when(is_bold).then(bold).otherwise(pl.col(column)).alias(column))
         text = self._gt(cells).as_latex().replace(_BOLD_ON, r"\textbf{").replace(_BOLD_OFF, "}")
         return re.sub(r"^\*", "{}*", text, flags=re.MULTILINE).rstrip() + "\n"
 
@@ -149,12 +150,12 @@ class Sheet:
 
         if not cells.height:
             raise TableError(f"nothing to print: {self.title} has no rows")
-        stub, name = self._stub(), lambda column: self.headings.get(column, column)
+        stub = self._stub()
         digest = hashlib.blake2b(repr((self.title, cells.to_dict(as_series=False))).encode(), digest_size=6)
         gt = GT(cells, rowname_col=stub, groupname_col=self.group, id=f"cilab-{digest.hexdigest()}")
-        gt = gt.tab_header(title=self.title).tab_stubhead(label=name(stub))
+        gt = gt.tab_header(title=self.title).tab_stubhead(label=self.headings.get(stub, stub))
         plain = [c for c in cells.columns if c not in (stub, self.group)]
-        gt = gt.cols_label({c: name(c) for c in plain})
+        gt = gt.cols_label({c: self.headings.get(c, c) for c in plain})
         numbers = self._of_numbers()
         for side, columns in (("right", numbers), ("left", [c for c in plain if c not in numbers])):
             gt = gt.cols_align(side, columns) if columns else gt
@@ -191,7 +192,7 @@ def readable(table: pl.DataFrame) -> pl.DataFrame:
         cell = pl.col(column)
         if dtype.is_float():
             digits = 1 if column.rpartition("_")[2] in ("pct", "points") else 3
-            cell = cell.map_elements(lambda v, d=digits: number(v, d), return_dtype=pl.String)
+            cell = cell.map_elements(partial(number, digits=digits), return_dtype=pl.String)
         elif dtype.is_integer():
             cell = cell.cast(pl.String).str.replace("-", MINUS, literal=True)
         elif dtype == pl.Boolean:

@@ -100,7 +100,7 @@ def _from_blob(blob: bytes | str, path: Path) -> Any:
 
 
 def _check_version(db: sqlite3.Connection, path: Path) -> int:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
     if version > JOURNAL_VERSION:
         raise NewerLayout(path, "journal", version, JOURNAL_VERSION)
     return version
@@ -244,7 +244,8 @@ class Journal:
 
     async def finish(self, job: str, status: str, payload: Any) -> None:
         """Keep a finished job's rows. Its completions go, unless it ended in an error."""
-        statements = [("INSERT OR REPLACE INTO finished VALUES (?,?,?)", [(job, status, _to_blob(payload))])]
+        row = (job, status, _to_blob(payload))
+        statements: _Statements = [("INSERT OR REPLACE INTO finished VALUES (?,?,?)", [row])]
         if status != "error":
             statements.append(("DELETE FROM completions WHERE job = ?", [(job,)]))
         await self._submit(statements)

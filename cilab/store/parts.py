@@ -387,7 +387,9 @@ def wire_messages(calls: pl.DataFrame, run_id: str, purpose: str, seat: str, ind
     if index not in wires:
         raise StoreError(f"run {run_id} has no {purpose} call {index} of seat {seat}")
 
-    chain, at = [], index  # from the call back to one that is stored whole; a loop, since chains are long
+    # From the call back to one that is stored whole; a loop, since chains are long.
+    chain: list[dict[str, Any]] = []
+    at = index
     while True:
         if wires.get(at) is None or len(chain) > len(wires):
             raise StoreError(f"run {run_id}: what was sent in {purpose} call {index} of seat {seat} is not stored")

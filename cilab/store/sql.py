@@ -178,8 +178,9 @@ def _is_read(db: Any, query: str) -> bool:
         explained = _EXPLAIN.sub("", query, count=1)
         return explained != query and _is_read(db, explained)
     if kind == duckdb.StatementType.MULTI:  # a PIVOT looks up its columns first
-        return _LEADING.match(query)[1].lower() in ("pivot", "from", "select", "with")  # type: ignore[index]
-    return kind == duckdb.StatementType.SELECT
+        leading = _LEADING.match(query)
+        return leading is not None and leading[1].lower() in ("pivot", "from", "select", "with")
+    return bool(kind == duckdb.StatementType.SELECT)
 
 
 def _reason(e: Exception) -> str:

@@ -171,7 +171,8 @@ class Study:
     @property
     def last_finished_at(self) -> datetime | None:
         """When the last run finished (UTC)."""
-        return _read(self, self.runs.select(pl.col("finished_at").max())).item()
+        last: datetime | None = _read(self, self.runs.select(pl.col("finished_at").max())).item()
+        return last
 
     @property
     def data_hash(self) -> str:
