@@ -22,8 +22,59 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
+    # The names of the face that are loaded at first use, for editors and type checkers.
+    from cilab import claims as claims
+    from cilab import datasets as datasets
+    from cilab import humans
+    from cilab import plots as plots
+    from cilab import reports as reports
+    from cilab import stats as stats
+    from cilab import store as store
     from cilab.collect.engine import Summary
+    from cilab.core import errors as errors
+    from cilab.core import registry as registry
+    from cilab.stats import ablation as ablation
+    from cilab.stats import agreement as agreement
+    from cilab.stats import bradley_terry as bradley_terry
+    from cilab.stats import capability as capability
+    from cilab.stats import compare as compare
+    from cilab.stats import conflict as conflict
+    from cilab.stats import differences as differences
+    from cilab.stats import dimension_correlations as dimension_correlations
+    from cilab.stats import dimensions as dimensions
+    from cilab.stats import disagreement as disagreement
+    from cilab.stats import efficiency as efficiency
+    from cilab.stats import effort as effort
+    from cilab.stats import expressions as expressions
+    from cilab.stats import failures as failures
+    from cilab.stats import fill_in as fill_in
+    from cilab.stats import gap as gap
+    from cilab.stats import grader_agreement as grader_agreement
+    from cilab.stats import grounding as grounding
+    from cilab.stats import group_means as group_means
+    from cilab.stats import items as items
+    from cilab.stats import krippendorff as krippendorff
+    from cilab.stats import leaderboard as leaderboard
+    from cilab.stats import lite as lite
+    from cilab.stats import lite_curve as lite_curve
+    from cilab.stats import loss as loss
+    from cilab.stats import mediate as mediate
+    from cilab.stats import mediation as mediation
+    from cilab.stats import noticed as noticed
+    from cilab.stats import pairs as pairs
+    from cilab.stats import pairwise as pairwise
+    from cilab.stats import pareto as pareto
+    from cilab.stats import people as people
+    from cilab.stats import power as power
+    from cilab.stats import relay as relay
+    from cilab.stats import release as release
+    from cilab.stats import sources as sources
+    from cilab.stats import takeover as takeover
+    from cilab.stats import validity as validity
+    from cilab.stats import weighting as weighting
     from cilab.store.study import RemoteStudy, Study
+
+    samples = humans
 
 _VERBS = ("annotate", "forecast", "open", "options", "query", "regrade", "report", "rerun", "run_study", "status")
 #: Modules that come with the package's name, loaded at first use.

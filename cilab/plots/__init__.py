@@ -9,7 +9,47 @@ too: they return the Figure with all panels, or the Axes of one. The papers' tab
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from cilab.plots.judges.agreement import agreement as agreement
+    from cilab.plots.judges.grading import grading as grading
+    from cilab.plots.maze.ablation import ablation as ablation
+    from cilab.plots.maze.ablation import distilled as distilled
+    from cilab.plots.maze.disagreement import disagreement as disagreement
+    from cilab.plots.maze.disagreement import odds_ratios as odds_ratios
+    from cilab.plots.maze.efficiency import efficiency as efficiency
+    from cilab.plots.maze.efficiency import messages as messages
+    from cilab.plots.maze.gap import gap as gap
+    from cilab.plots.maze.grounding import grounding as grounding
+    from cilab.plots.maze.mediation import mediation as mediation
+    from cilab.plots.maze.pairs import pairs as pairs
+    from cilab.plots.maze.relay import relay as relay
+    from cilab.plots.teamwork.capability import capability as capability
+    from cilab.plots.teamwork.conflict import conflict as conflict
+    from cilab.plots.teamwork.conflict import dimension_correlations as dimension_correlations
+    from cilab.plots.teamwork.conflict import joint_points as joint_points
+    from cilab.plots.teamwork.differences import differences as differences
+    from cilab.plots.teamwork.differences import drop as drop
+    from cilab.plots.teamwork.dimensions import dimensions as dimensions
+    from cilab.plots.teamwork.dimensions import profiles as profiles
+    from cilab.plots.teamwork.effort import effort as effort
+    from cilab.plots.teamwork.failures import failures as failures
+    from cilab.plots.teamwork.fill_in import fill_in as fill_in
+    from cilab.plots.teamwork.items import items as items
+    from cilab.plots.teamwork.leaderboard import leaderboard as leaderboard
+    from cilab.plots.teamwork.lite import lite as lite
+    from cilab.plots.teamwork.lite import lite_curve as lite_curve
+    from cilab.plots.teamwork.loss import loss as loss
+    from cilab.plots.teamwork.noticed import noticed as noticed
+    from cilab.plots.teamwork.output_tokens import output_tokens as output_tokens
+    from cilab.plots.teamwork.pareto import pareto as pareto
+    from cilab.plots.teamwork.people import people as people
+    from cilab.plots.teamwork.power import power as power
+    from cilab.plots.teamwork.release import release as release
+    from cilab.plots.teamwork.sources import sources as sources
+    from cilab.plots.teamwork.takeover import takeover as takeover
+    from cilab.plots.teamwork.validity import validity as validity
 
 #: Figures by name, and the module of each: loaded when it is first asked for, as a report needs three of thirty.
 _FIGURES = {

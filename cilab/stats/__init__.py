@@ -7,7 +7,47 @@ the open parts of benchmarks (`terms`, `rules`). An estimator is loaded when it 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from cilab.stats.judges.agreement import agreement as agreement
+    from cilab.stats.judges.grading import grader_agreement as grader_agreement
+    from cilab.stats.maze.ablation import ablation as ablation
+    from cilab.stats.maze.disagreement import disagreement as disagreement
+    from cilab.stats.maze.efficiency import efficiency as efficiency
+    from cilab.stats.maze.gap import gap as gap
+    from cilab.stats.maze.grounding import grounding as grounding
+    from cilab.stats.maze.mediation import mediate as mediate
+    from cilab.stats.maze.mediation import mediation as mediation
+    from cilab.stats.maze.pairs import pairs as pairs
+    from cilab.stats.maze.relay import relay as relay
+    from cilab.stats.methods.bradley_terry import bradley_terry as bradley_terry
+    from cilab.stats.methods.coefficients import krippendorff as krippendorff
+    from cilab.stats.teamwork.capability import capability as capability
+    from cilab.stats.teamwork.compare import compare as compare
+    from cilab.stats.teamwork.compare import differences as differences
+    from cilab.stats.teamwork.conflict import conflict as conflict
+    from cilab.stats.teamwork.conflict import dimension_correlations as dimension_correlations
+    from cilab.stats.teamwork.effort import effort as effort
+    from cilab.stats.teamwork.failures import failures as failures
+    from cilab.stats.teamwork.failures import noticed as noticed
+    from cilab.stats.teamwork.fill_in import fill_in as fill_in
+    from cilab.stats.teamwork.items import items as items
+    from cilab.stats.teamwork.lite import lite as lite
+    from cilab.stats.teamwork.lite import lite_curve as lite_curve
+    from cilab.stats.teamwork.loss import loss as loss
+    from cilab.stats.teamwork.pairwise import pairwise as pairwise
+    from cilab.stats.teamwork.pareto import pareto as pareto
+    from cilab.stats.teamwork.people import people as people
+    from cilab.stats.teamwork.power import power as power
+    from cilab.stats.teamwork.release import release as release
+    from cilab.stats.teamwork.scores import dimensions as dimensions
+    from cilab.stats.teamwork.scores import group_means as group_means
+    from cilab.stats.teamwork.scores import leaderboard as leaderboard
+    from cilab.stats.teamwork.sources import sources as sources
+    from cilab.stats.teamwork.takeover import takeover as takeover
+    from cilab.stats.teamwork.validity import validity as validity
+    from cilab.stats.teamwork.weighting import weighting as weighting
 
 #: Estimators by the name that a notebook types, and the module that defines each.
 ESTIMATORS = {

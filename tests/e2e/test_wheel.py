@@ -57,7 +57,7 @@ def test_the_wheel_carries_what_it_needs_and_works_in_an_empty_environment_and_f
     package = {p for p in (root / "cilab").rglob("*") if p.is_file() and p.suffix not in (".pyc",)}
     package = {str(p.relative_to(root)) for p in package if "__pycache__" not in p.parts}
     assert package <= names  # prompts, profiles, the figure style and whatever else stands beside the code
-    for needed in ("cilab/maze/prompts/", "profiles.csv", ".mplstyle"):
+    for needed in ("cilab/py.typed", "cilab/maze/prompts/", "profiles.csv", ".mplstyle"):
         assert any(needed in name for name in package)
     assert not [n for n in names if n.startswith(("tests/", "benchmarks/")) or "/data/studies/" in n]
 
