@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
     from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 #: Marks of series in order: they differ in shape, in hue (for colour-blind readers) and in lightness (in grey).
 SERIES = (
@@ -178,7 +179,7 @@ def _from_end_to_end(ax: Axes, drawn: ErrorbarContainer, ends: Any, at: Sequence
 
     across = np.asarray(at, float)
     corners = [np.column_stack((e, across) if along == "x" else (across, e)) for e in ends]
-    drawn.lines[2][0].set_segments(np.stack(corners, axis=1))
+    drawn.lines[2][0].set_segments([*np.stack(corners, axis=1)])
     for cap, corner in zip(drawn.lines[1], corners, strict=False):
         cap.set_data(*corner.T)
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])
@@ -238,12 +239,12 @@ def heatmap(
     import seaborn
 
     numbers = np.asarray(values, float)
-    look = {"fontsize": size, "gid": "cell", "linespacing": 1.1}
+    look: dict[str, Any] = {"fontsize": size, "gid": "cell", "linespacing": 1.1}
     settings = {"cmap": FRACTION_MAP, "linecolor": "white", "linewidths": 0.8, "cbar": False, **options}
     names = {"xticklabels": columns, "yticklabels": lines}
     earlier = len(ax.texts)
     seaborn.heatmap(numbers, ax=ax, annot=np.asarray(words), fmt="", annot_kws=look, **names, **settings)
-    mesh = ax.collections[-1]
+    mesh: Any = ax.collections[-1]
     there = np.isfinite(numbers)
     for text, color in zip(ax.texts[earlier:], mesh.get_facecolors()[there.ravel()], strict=True):
         text.set_color(ink(color))
@@ -253,7 +254,7 @@ def heatmap(
     # Seaborn turns names as it finds room for them, before there is a layout.
     ax.tick_params(length=0, labelrotation=0)
     for name in ax.get_yticklabels():
-        name.set_va("center_baseline")
+        name.set_verticalalignment("center_baseline")
     return mesh
 
 
@@ -273,7 +274,7 @@ def ink(color: Sequence[float]) -> str:
     return "white" if relative_luminance(color) < _EQUAL_CONTRAST else "black"
 
 
-def trend(ax: Axes, x: Sequence[float], y: Sequence[float], *, log: bool = False, **look: Any) -> None:
+def trend(ax: Axes, x: ArrayLike, y: ArrayLike, *, log: bool = False, **look: Any) -> None:
     """The least-squares line through points, dashed; over log10 of x where the axis is logarithmic."""
     import numpy as np
 
@@ -290,9 +291,9 @@ def corner(ax: Axes, text: str, *, place: str = "lower right") -> None:
         return
     vertical, horizontal = place.split()
     xy = (0.98 if horizontal == "right" else 0.02, 0.02 if vertical == "lower" else 0.98)
-    align = {"ha": horizontal, "va": "bottom" if vertical == "lower" else "top"}
+    align: dict[str, Any] = {"ha": horizontal, "va": "bottom" if vertical == "lower" else "top"}
     ground = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75}
-    look = {"fontsize": 7, "linespacing": 1.3, "gid": "corner", "zorder": 6, "bbox": ground}
+    look: dict[str, Any] = {"fontsize": 7, "linespacing": 1.3, "gid": "corner", "zorder": 6, "bbox": ground}
     ax.text(*xy, text, transform=ax.transAxes, **look, **align)
 
 

@@ -106,7 +106,14 @@ def _endings(ax: Axes, *, table: pl.DataFrame, endings: Sequence[tuple[str, str,
         for i, (value, start) in enumerate(zip(values, left, strict=True)):
             left[i] = start + value
             if value >= _NUMBERED_FROM:
-                look = {"ha": "center", "va": "center", "fontsize": 5.8, "color": ink, "zorder": 3, "gid": column}
+                look: dict[str, Any] = {
+                    "ha": "center",
+                    "va": "center",
+                    "fontsize": 5.8,
+                    "color": ink,
+                    "zorder": 3,
+                    "gid": column,
+                }
                 ax.text(start + value / 2, i, f"{value:.0f}", **look)
     ax.set_xlim(0, 100)
     ax.set_xlabel("Share of runs (%)")
@@ -191,7 +198,7 @@ def _matrix(ax: Axes, *, result: DimensionCorrelations) -> None:
                 values[i, j] = value
     words = [[number(v, 2).replace("0.", ".", 1) for v in row] for row in values]
     shown = [_abbreviated(name) for name in names]
-    look = {"lines": shown[1:], "columns": shown[:-1], "size": 6, "cmap": _R_MAP}
+    look: dict[str, Any] = {"lines": shown[1:], "columns": shown[:-1], "size": 6, "cmap": _R_MAP}
     panels.heatmap(ax, values, words, **look, vmin=-1, vmax=1)
     ax.tick_params(labelsize=6.5)
     ax.tick_params(axis="x", labelrotation=90)
