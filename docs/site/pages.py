@@ -26,6 +26,8 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 
 import cilab
+from cilab.core.columns import Column
+from cilab.core.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = ("README.md", "CHANGELOG.md", "docs/*.md")
@@ -54,6 +56,7 @@ def write_sources(app: Sphinx) -> None:
     pictures = gallery.draw(figures, source / "pictures")
     groups = write_reference(source / "api", pictures)
     write(source / "gallery.rst", _gallery(figures, pictures))
+    write(source / "tables.rst", *_tables())
     write(source / "index.rst", _index(groups))
     for line in (line for module in modules().values() for line in problems(module)):
         log.warning(line)
@@ -117,6 +120,33 @@ def _write_modules(folder: Path, group: Group, some: Mapping[str, ModuleType], d
             group.pages.append((path, _summary(module)))
 
 
+def _tables() -> Iterator[str]:
+    """The tables of a study: each column with its type and meaning, each closed list with its words."""
+    yield _heading("The tables of a study")
+    yield (
+        "Every table is a polars LazyFrame of an opened study, as ``study.runs``, and a view in SQL. A column holds null "
+        "where it is not known, and in studies that were written before the column was there."
+    )
+    for table in TABLES.values():
+        yield _heading(table.name, "-")
+        yield table.doc
+        yield "\n".join(line for column in table.columns for line in _column(column))
+
+
+def _column(column: Column) -> Iterator[str]:
+    """A column as an entry of a definition list."""
+    notes = ["required"] if column.required else []
+    if column.since is not None and column.since > 1:
+        notes.append(f"since tables {column.since}")
+    yield f"``{column.name}`` : {column.dtype}{f' ({chr(44).join(notes)})' if notes else ''}"
+    yield f"   {column.doc}"
+    if column.allowed is not None:
+        meaning = getattr(column.allowed, "meaning", {})
+        yield ""
+        yield from (f"   - ``{word}``{f': {meaning[word]}' if meaning.get(word) else ''}" for word in column.allowed)
+        yield ""
+
+
 def _documented(names: Iterable[Name], done: dict[int, Name]) -> Iterator[str]:
     """Directives for names that have no page yet, and for the classes that they return."""
     for path, value in names:
@@ -151,8 +181,8 @@ def _module_of(name: str) -> str:
     return name
 
 
-def _heading(title: str) -> str:
-    return f"{title}\n{'=' * len(title)}"
+def _heading(title: str, line: str = "=") -> str:
+    return f"{title}\n{line * len(title)}"
 
 
 def _summary(value: Any) -> str:
@@ -181,7 +211,7 @@ def _gallery(figures: list[Name], pictures: dict[str, str]) -> str:
 def _index(groups: list[Group]) -> str:
     readme, changelog, *others = (guide.removesuffix(".md") for guide in guides())
     listed = [f"Start here <{readme}>", *others, changelog]
-    reference = ["gallery", *(f"api/{group.slug}" for group in groups)]
+    reference = ["gallery", "tables", *(f"api/{group.slug}" for group in groups)]
     about = (cilab.__doc__ or "").partition("\n")[0].removeprefix("cilab: ").capitalize()
     contents = (
         f".. toctree::\n   :caption: {caption}\n   :maxdepth: 1\n\n" + "\n".join(f"   {page}" for page in pages)
