@@ -108,6 +108,22 @@ Seed = Annotated[int, whole(0)]
 Resamples = Annotated[int, whole(20, " (the paper has 4000)")]
 
 
+def check_all(**values: Any) -> None:
+    """The checks of arguments that methods without the decorator take: `ci_level`, `seed`, `resamples`, by name."""
+    for name, value in values.items():
+        for asked in checks_of(_KNOWN[name]):
+            asked(name, value)
+
+
+def checked_level(ci_level: float) -> float:
+    """A level of confidence, checked."""
+    level("ci_level", ci_level)
+    return float(ci_level)
+
+
+_KNOWN = {"ci_level": Level, "seed": Seed, "resamples": Resamples}
+
+
 # -- types as checks --------------------------------------------------------------------------------------
 
 

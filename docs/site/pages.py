@@ -124,7 +124,7 @@ def _tables() -> Iterator[str]:
     """The tables of a study: each column with its type and meaning, each closed list with its words."""
     yield _heading("The tables of a study")
     yield (
-        "Every table is a polars LazyFrame of an opened study, as ``study.runs``, and a view in SQL. A column holds null "
+        "Every table is a polars LazyFrame of an opened study, as ``study.runs``, and a view in SQL. A column is null "
         "where it is not known, and in studies that were written before the column was there."
     )
     for table in TABLES.values():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from cilab.core.options import CI_LEVEL
 from cilab.plots.parts import panels, style
 from cilab.stats.maze.grounding import GroundingResult
 from cilab.stats.methods.means import mean_interval, z_of
@@ -105,7 +106,7 @@ def _by_score(ax: Axes, *, result: GroundingResult) -> None:
     if pairs["grounding"].n_unique() > 1:
         panels.trend(ax, pairs["grounding"], pairs["weighted_outcome"], color="#a50f15", ls="--", lw=1.1)
     rows = result.table.drop_nulls(["grounding", "strategy_global", "weighted_outcome"])
-    z = z_of(0.95)
+    z = z_of(CI_LEVEL)
     for i, (name, (value, mark)) in enumerate(_STRATEGIES.items()):
         mine = rows.filter(pl.col("strategy_global") == value)
         points = [

@@ -20,7 +20,7 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.gap import SETTING_NAMES, SETTINGS, GapResult, gap
-from cilab.stats.maze.rows import PAPER_MAZES, MazeOutcome
+from cilab.stats.maze.rows import PAPER_MAZES, Density, MazeOutcome
 from cilab.stats.methods.hypothesis_tests import two_sample_t
 from cilab.stats.methods.means import difference, mean_interval, z_of
 
@@ -74,7 +74,7 @@ def ablation(
     *,
     outcome: MazeOutcome = "weighted_outcome",
     maze_size: int | None = None,
-    wall_density: float | None = None,
+    wall_density: Density = None,
     arm: str | None = None,
     models: Sequence[str] | None = None,
     ci_level: Level = CI_LEVEL,
@@ -226,7 +226,7 @@ def distilled(
     flags: Mapping[str, bool] | None = None,
     outcome: MazeOutcome = "weighted_outcome",
     maze_size: int | None = None,
-    wall_density: float | None = None,
+    wall_density: Density = None,
     models: Sequence[str] | None = None,
     ci_level: Level = CI_LEVEL,
 ) -> DistilledResult:

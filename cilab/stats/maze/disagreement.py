@@ -464,7 +464,7 @@ def disagreement(
     seen = _per_annotator(found.annotations, names)
     rollouts, left_out = _averaged(found.rows, seen, names)
     left_out = {**found.left_out, **left_out}
-    settings = {"cluster": cluster, "resamples": resamples, "seed": seed, "ci_level": 0.95, "estimator": estimator}
+    settings = {"cluster": cluster, "resamples": resamples, "seed": seed, "ci_level": CI_LEVEL, "estimator": estimator}
     groups = cl.clusters(rollouts[cluster])
     cl.warn_if_few(groups, cluster)
     fitted, failed = _models_of(rollouts, settings, found.provenance)
@@ -476,7 +476,7 @@ def disagreement(
         provenance=found.provenance,
         parameters={"annotators": names, "repeat": repeat, "arm": arm, "n_clusters": groups.n, **settings},
         caption=(
-            f"{_caption(0.95)} Outcome: mean of {len(names)} annotator{'s' if len(names) > 1 else ''} "
+            f"{_caption(CI_LEVEL)} Outcome: mean of {len(names)} annotator{'s' if len(names) > 1 else ''} "
             f"({', '.join(names)}). Factual and non-factual: among rollouts with a disagreement."
         ),
         models=fitted,

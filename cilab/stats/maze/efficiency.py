@@ -20,6 +20,7 @@ from cilab.results.numbers import Interval, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
+from cilab.stats.maze.rows import Density
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.hypothesis_tests import paired_t
 from cilab.stats.methods.means import difference, mean_interval, z_of
@@ -117,7 +118,7 @@ def efficiency(
     data: Any,
     *,
     maze_size: int | None = None,
-    wall_density: float | None = None,
+    wall_density: Density = None,
     arm: str | None = None,
     ci_level: Level = CI_LEVEL,
 ) -> EfficiencyResult:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import polars as pl
 
-from cilab.core.errors import TableError, nearest
+from cilab.core.errors import TableError
 from cilab.core.frames import read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
@@ -27,7 +27,8 @@ from cilab.stats.maze.rows import (
     OUTCOMES,
     PAPER_MAZES,
     STATUS_REASONS,
-    check_outcome,
+    Density,
+    check_models,
     copies,
     count_reasons,
     mark_doubles,
@@ -120,7 +121,7 @@ def gap(
     *,
     outcome: Literal["weighted_outcome", "success"] = "weighted_outcome",
     maze_size: int | None = None,
-    wall_density: float | None = None,
+    wall_density: Density = None,
     models: Sequence[str] | None = None,
     ci_level: Level = CI_LEVEL,
 ) -> GapResult:
@@ -172,7 +173,6 @@ def gap(
     >>> gap(runs).gaps["gap"].round(3).to_list()
     [0.5]
     """
-    _check_arguments(outcome, ci_level, wall_density)
     rows, provenance = read_rows(
         runs,
         required=("version", "model", "partner_model", "status", outcome),
@@ -182,7 +182,7 @@ def gap(
         ),
     )
     rows = typed(rows, outcome, runs)
-    _check_models(rows, models)
+    check_models(rows, models, ("model",))
     mazes = _mazes(rows, models, maze_size, wall_density)
     rows = rows.with_columns(_reason(models, mazes).alias("reason"))
     rows = mark_doubles(rows)
@@ -204,25 +204,6 @@ def gap(
         chance_floor=floor,
         chance_n=floor_n,
     )
-
-
-def _check_arguments(outcome: str, ci_level: float, wall_density: float | None) -> None:
-    check_outcome(outcome)
-    if not isinstance(ci_level, (int, float)) or not 0 < ci_level < 1:
-        raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
-    if wall_density is not None and not 0 <= wall_density < 1:
-        raise TableError(f"wall_density is {wall_density!r}: give a fraction of cells, such as 0.30")
-
-
-def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
-    if models is None:
-        return
-    if isinstance(models, str):
-        raise TableError(f"models is a text; give a list of names, such as [{models!r}]")
-    known = sorted(rows["model"].drop_nulls().unique().to_list())
-    for name in models:
-        if name not in known:
-            raise TableError(f"no rollout of model {name!r} in these runs.{nearest(str(name), known)}")
 
 
 def _in_scope(models: Sequence[str] | None) -> pl.Expr:

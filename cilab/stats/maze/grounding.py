@@ -16,6 +16,7 @@ import polars as pl
 from cilab.core import registry
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, as_lazy, read_rows
+from cilab.core.options import CI_LEVEL
 from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number
 from cilab.results.result import Result
@@ -477,7 +478,7 @@ def _by_strategy(table: pl.DataFrame) -> pl.DataFrame:
     for name, value in (("global", 1.0), ("local", 0.0)):
         outcomes = table.filter(pl.col(STRATEGY) == value)["weighted_outcome"].to_list()
         if outcomes:
-            lines.append({"strategy": name, **mean_interval(outcomes, z_of(0.95))})
+            lines.append({"strategy": name, **mean_interval(outcomes, z_of(CI_LEVEL))})
     schema = {"strategy": pl.String, "n": pl.Int64, **dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64)}
     return pl.DataFrame(lines, schema=schema)
 

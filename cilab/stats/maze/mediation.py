@@ -427,7 +427,7 @@ def mediation(
         "cluster": cluster,
         "resamples": resamples,
         "seed": seed,
-        "ci_level": 0.95,
+        "ci_level": CI_LEVEL,
     }
     left_out = {**found.left_out, **missing}
     result = _estimate(rows, columns.without(list(surplus)), groups, parameters, left_out, found.provenance)

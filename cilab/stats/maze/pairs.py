@@ -22,7 +22,7 @@ from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import MazeOutcome, paired_by_maze
+from cilab.stats.maze.rows import Density, MazeOutcome, paired_by_maze
 from cilab.stats.methods.hypothesis_tests import adjust, paired_t, sign_test, two_sample_t
 from cilab.stats.methods.means import difference, mean_interval, z_of
 
@@ -212,7 +212,7 @@ def pairs(
     *,
     outcome: MazeOutcome = "weighted_outcome",
     maze_size: int | None = None,
-    wall_density: float | None = None,
+    wall_density: Density = None,
     arm: str | None = None,
     models: Sequence[str] | None = None,
     families: Mapping[str, str] | None = None,

@@ -20,7 +20,7 @@ from cilab.results.numbers import Interval, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import MazeOutcome, paired_by_maze
+from cilab.stats.maze.rows import Density, MazeOutcome, paired_by_maze
 from cilab.stats.methods.means import mean_interval, z_of
 from cilab.stats.methods.ratings import MOST_UNDEFINED
 
@@ -108,7 +108,7 @@ def relay(
     *,
     outcome: MazeOutcome = "weighted_outcome",
     maze_size: int | None = None,
-    wall_density: float | None = None,
+    wall_density: Density = None,
     arm: str | None = None,
     resamples: Resamples = 2000,
     seed: Seed = 0,

@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows
 from cilab.core.vocabulary import check_statuses
+from cilab.results.arguments import numeric, or_none
 from cilab.stats.methods.hypothesis_tests import paired_t
 
 MazeOutcome = Literal["weighted_outcome", "success"]
 
+#: A density of walls asked for, or None.
+Density = Annotated[float | None, or_none(numeric(lambda v: 0 <= v < 1, "a fraction of cells, such as 0.30"))]
 OUTCOMES = {
     "weighted_outcome": "Mean weighted outcome (fraction, 1 = goal reached)",
     "success": "Share of mazes solved (fraction)",
@@ -105,13 +108,12 @@ def read_maze_rows(
         A column is missing, a value is outside its range (an outcome above 1), a filter leaves nothing, or one rollout
         stands there twice with two scores (see `mark_doubles`).
     """
-    check_outcome(outcome)
     columns = ("effort", "partner_effort", "arm", "benchmark", "run_id", "task_id", "seed", "maze_size", "wall_density")
     required = ("version", "model", "partner_model", "status", outcome)
     relay = ("relay_kind", "relay_k") if "relay" in versions else ()
     rows, provenance = read_rows(data, required, tuple(dict.fromkeys((*columns, *relay, *optional))))
     rows = typed(rows, outcome, data)
-    _check_models(rows, models)
+    check_models(rows, models)
     scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(list(versions))
     if models is not None:
         scope &= pl.col("model").is_in(list(models)) & pl.col("partner_model").fill_null(pl.col("model")).is_in(
@@ -131,20 +133,12 @@ def read_maze_rows(
     return MazeRows(cells, left_out, provenance, kept)
 
 
-def check_outcome(outcome: str) -> None:
-    """Refuse an outcome that the maze statistics do not know, with the nearest name."""
-    if outcome not in OUTCOMES:
-        hint = nearest(str(outcome), [*OUTCOMES])
-        raise TableError(f"outcome is {outcome!r}, not one of {', '.join(OUTCOMES)}.{hint}")
-
-
-def _check_models(rows: pl.DataFrame, models: Sequence[str] | None) -> None:
-    if models is None:
-        return
-    if isinstance(models, str):
-        raise TableError(f"models is a text; give a list of names, such as [{models!r}]")
-    known = sorted({*rows["model"].drop_nulls(), *rows["partner_model"].drop_nulls()})
-    if unknown := [name for name in models if name not in known]:
+def check_models(
+    rows: pl.DataFrame, models: Sequence[str] | None, seats: Sequence[str] = ("model", "partner_model")
+) -> None:
+    """Refuse a model that played on none of the seats."""
+    known = sorted({name for seat in seats for name in rows[seat].drop_nulls()})
+    if unknown := [name for name in models or () if name not in known]:
         raise TableError(f"no rollout of model {unknown[0]!r} in these runs.{nearest(str(unknown[0]), known)}")
 
 

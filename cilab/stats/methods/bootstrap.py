@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
 from cilab.stats.methods.ratings import MOST_UNDEFINED
 
 Array = NDArray[np.float64]
@@ -72,12 +72,6 @@ def overall_means(by_dimension: Array, *, skip_undefined: bool = False) -> Array
 
 
 # -- resamples --------------------------------------------------------------------------------------------
-
-
-def check_resamples(resamples: int) -> None:
-    """Refuse a number of resamples that gives no interval."""
-    if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 20:
-        raise TableError(f"resamples is {resamples!r}: give a whole number of at least 20 (the paper has 4000)")
 
 
 def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
@@ -241,7 +235,7 @@ def resample_gated(
 # -- what is read off replicates --------------------------------------------------------------------------
 
 
-def percentile_interval(replicates: Array, ci_level: float = 0.95) -> tuple[Array, Array]:
+def percentile_interval(replicates: Array, ci_level: float = CI_LEVEL) -> tuple[Array, Array]:
     """Lower and upper end over the first axis, replicates that are NaN left out; NaN where none is left.
 
     Parameters
@@ -274,7 +268,7 @@ def _quantile(rows: Array, q: float) -> Array:
     return below + (place - k) * (above - below)
 
 
-def ends(replicates: Array, ci_level: float = 0.95) -> tuple[float | None, float | None]:
+def ends(replicates: Array, ci_level: float = CI_LEVEL) -> tuple[float | None, float | None]:
     """The percentile interval of one quantity; (None, None) where no replicate is defined."""
     lo, hi = percentile_interval(replicates, ci_level) if len(replicates) else (np.nan, np.nan)
     return (None, None) if np.isnan(lo) else (float(lo), float(hi))
@@ -296,7 +290,7 @@ class Interval(NamedTuple):
     reason: str | None = None
 
 
-def interval(replicates: Array, ci_level: float = 0.95) -> Interval:
+def interval(replicates: Array, ci_level: float = CI_LEVEL) -> Interval:
     """The interval of one quantity, and none where more than 5 % of its replicates are undefined.
 
     What is left of them would be those that happened to draw the scarce tasks: a selection, not a sample.

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
 from cilab.stats.methods.ratings import MOST_UNDEFINED
 
 #: A column whose part that the columns before it do not explain is below this share of its square is redundant.
@@ -722,7 +723,7 @@ class Summary(NamedTuple):
     n: int
 
 
-def summarise(draws: np.ndarray, ci_level: float = 0.95) -> Summary:
+def summarise(draws: np.ndarray, ci_level: float = CI_LEVEL) -> Summary:
     """Percentile interval and p-value from the same draws.
 
     The ends are order statistics, the m-th from below and from above with m = B (1 - ci_level) / 2 rounded up; p is

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
 from cilab.stats.methods.distributions import normal_two_sided
 from cilab.stats.methods.ratings import (
     Agreement,
@@ -38,7 +39,7 @@ def raw_agreement(
     *,
     resamples: int = 0,
     seed: int = 0,
-    ci_level: float = 0.95,
+    ci_level: float = CI_LEVEL,
     groups: Sequence[Any] | None = None,
     times: Sequence[int] | None = None,
 ) -> Agreement:
@@ -75,7 +76,7 @@ def cohen_kappa(
     categories: Sequence[Any] | None = None,
     resamples: int = 0,
     seed: int = 0,
-    ci_level: float = 0.95,
+    ci_level: float = CI_LEVEL,
     groups: Sequence[Any] | None = None,
     times: Sequence[int] | None = None,
 ) -> Agreement:
@@ -129,7 +130,7 @@ def cohen_kappa(
 
 
 def fleiss_kappa(
-    ratings: Any, *, counts: bool | None = None, resamples: int = 0, seed: int = 0, ci_level: float = 0.95
+    ratings: Any, *, counts: bool | None = None, resamples: int = 0, seed: int = 0, ci_level: float = CI_LEVEL
 ) -> Agreement:
     """Fleiss' kappa of any number of raters, the same number for every subject.
 
@@ -183,7 +184,7 @@ def krippendorff(
     categories: Sequence[Any] | None = None,
     resamples: int = 0,
     seed: int = 0,
-    ci_level: float = 0.95,
+    ci_level: float = CI_LEVEL,
     groups: Sequence[Any] | None = None,
     times: Sequence[int] | None = None,
 ) -> Agreement:
@@ -244,7 +245,7 @@ def majority_label(ratings: Any) -> list[Any]:
 
 
 def majority_vs_reference(
-    ratings: Any, reference: Any, *, resamples: int = 2000, seed: int = 0, ci_level: float = 0.95
+    ratings: Any, reference: Any, *, resamples: int = 2000, seed: int = 0, ci_level: float = CI_LEVEL
 ) -> dict[str, Agreement]:
     """The raters' majority against a reference: `raw` (raw agreement) and `kappa` (Cohen's), with intervals.
 

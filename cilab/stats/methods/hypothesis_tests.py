@@ -15,6 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import check_all as check
+from cilab.results.arguments import checked_level
 from cilab.stats.methods.distributions import (
     average_ranks,
     chi2_upper,
@@ -27,7 +30,6 @@ from cilab.stats.methods.distributions import (
     t_quantile,
     t_two_sided,
 )
-from cilab.stats.methods.ratings import check_seed
 
 Alternative = Literal["two-sided", "greater", "less"]
 _ALTERNATIVES = ("two-sided", "greater", "less")
@@ -60,7 +62,7 @@ class HypothesisTest:
     estimate: float | None = None
     lo: float | None = None
     hi: float | None = None
-    ci_level: float = 0.95
+    ci_level: float = CI_LEVEL
     n: int = 0
     n_dropped: int = 0
     alternative: str = "two-sided"
@@ -97,7 +99,7 @@ class AdjustedPValues:
 
 
 def sign_test(
-    x: Any, y: Any = None, *, alternative: Alternative = "two-sided", ci_level: float = 0.95
+    x: Any, y: Any = None, *, alternative: Alternative = "two-sided", ci_level: float = CI_LEVEL
 ) -> HypothesisTest:
     """Exact sign test of x - y (or of x alone) against equally many gains and losses.
 
@@ -120,7 +122,7 @@ def sign_test(
     d, dropped = _differences(x, y), 0
     dropped, d = int((d == 0).sum()), d[d != 0]
     gains, n = int((d > 0).sum()), d.size
-    common = {"ci_level": _level(ci_level), "n": n, "n_dropped": dropped, "alternative": _side(alternative)}
+    common = {"ci_level": checked_level(ci_level), "n": n, "n_dropped": dropped, "alternative": _side(alternative)}
     method = "exact sign test, zero differences dropped"
     if n == 0:
         return HypothesisTest(method, 1.0, 0.0, reason="no difference other than 0", **common)
@@ -163,14 +165,14 @@ def wilcoxon(
     return HypothesisTest(f"{name}, {how}", float(p), v, **common)
 
 
-def paired_t(x: Any, y: Any = None, *, ci_level: float = 0.95) -> HypothesisTest:
+def paired_t(x: Any, y: Any = None, *, ci_level: float = CI_LEVEL) -> HypothesisTest:
     """Paired t-test of x - y (or of x alone against 0), two-sided, with the interval of the mean difference.
 
     `detail["cohen_d"]` is the mean difference divided by the standard deviation of the differences. Differences that
     are all the same have no t: p is None with the reason, and the interval has width 0.
     """
     d = _differences(x, y)
-    level, n = _level(ci_level), d.size
+    level, n = checked_level(ci_level), d.size
     if n == 0:
         return HypothesisTest("paired t-test", None, ci_level=level, n=0, reason="no pair")
     mean = math.fsum(d) / n
@@ -190,12 +192,12 @@ def paired_t(x: Any, y: Any = None, *, ci_level: float = 0.95) -> HypothesisTest
 # -- two groups -------------------------------------------------------------------------------------------
 
 
-def two_sample_t(x: Any, y: Any, *, equal_variances: bool = False, ci_level: float = 0.95) -> HypothesisTest:
+def two_sample_t(x: Any, y: Any, *, equal_variances: bool = False, ci_level: float = CI_LEVEL) -> HypothesisTest:
     """t-test of mean(x) - mean(y) for two groups, two-sided; Welch's unless the variances are said to be equal.
 
     `detail["cohen_d"]` is `cohen_d(x, y)`. Groups without any spread have no t: undefined with the reason.
     """
-    a, b, level = _numbers("x", x), _numbers("y", y), _level(ci_level)
+    a, b, level = _numbers("x", x), _numbers("y", y), checked_level(ci_level)
     method = "two-sample t-test (equal variances)" if equal_variances else "Welch's two-sample t-test"
     n = a.size + b.size
     if a.size == 0 or b.size == 0:
@@ -233,7 +235,7 @@ def cohen_d(x: Any, y: Any) -> float | None:
     return float((a.mean() - b.mean()) / math.sqrt(pooled))
 
 
-def fisher(table: Any, *, alternative: Alternative = "two-sided", ci_level: float = 0.95) -> HypothesisTest:
+def fisher(table: Any, *, alternative: Alternative = "two-sided", ci_level: float = CI_LEVEL) -> HypothesisTest:
     """Fisher's exact test of a 2 x 2 table of counts.
 
     Returns
@@ -251,7 +253,7 @@ def fisher(table: Any, *, alternative: Alternative = "two-sided", ci_level: floa
     from scipy import stats
 
     counts = _two_by_two(table)
-    common = {"ci_level": _level(ci_level), "n": int(counts.sum()), "alternative": _side(alternative)}
+    common = {"ci_level": checked_level(ci_level), "n": int(counts.sum()), "alternative": _side(alternative)}
     method = "Fisher's exact test"
     if not counts.sum(0).all() or not counts.sum(1).all():
         return HypothesisTest(method, 1.0, reason="an empty row or column: no odds ratio", **common)
@@ -301,9 +303,9 @@ def mcnemar(table: Any) -> HypothesisTest:
 # -- correlations -----------------------------------------------------------------------------------------
 
 
-def pearson(x: Any, y: Any, *, ci_level: float = 0.95) -> HypothesisTest:
+def pearson(x: Any, y: Any, *, ci_level: float = CI_LEVEL) -> HypothesisTest:
     """Pearson's correlation with its t-test and the interval from Fisher's z; undefined for constant input."""
-    a, b, level = *_pair(x, y), _level(ci_level)
+    a, b, level = *_pair(x, y), checked_level(ci_level)
     method = "Pearson correlation, interval from Fisher's z"
     if reason := _no_correlation(a, b):
         return HypothesisTest(method, None, ci_level=level, n=a.size, reason=reason)
@@ -402,7 +404,7 @@ def permutation_test(
         raise TableError(f"kind is {kind!r}, not one of groups, pairs, association")
     if not isinstance(resamples, int) or resamples < 1:
         raise TableError(f"resamples is {resamples!r}: give a number of shuffles, such as 9999")
-    check_seed(seed)
+    check(seed=seed)
     a, b = (_numbers("x", x), _numbers("y", y)) if kind == "groups" else _pair(x, y)
     method = f"permutation test ({kind}), {resamples:,} shuffles, p = (k + 1) / (B + 1)"
     if min(a.size, b.size) == 0:
@@ -569,9 +571,3 @@ def _side(alternative: str) -> str:
     if alternative not in _ALTERNATIVES:
         raise TableError(f"alternative is {alternative!r}, not one of {', '.join(_ALTERNATIVES)}")
     return alternative
-
-
-def _level(ci_level: float) -> float:
-    if isinstance(ci_level, bool) or not isinstance(ci_level, (int, float)) or not 0 < ci_level < 1:
-        raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
-    return float(ci_level)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from cilab.core.errors import TableError, nearest
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import checked_level
 from cilab.stats.methods.distributions import f_quantile, f_upper
-from cilab.stats.methods.ratings import Agreement, check_level, rows_of
+from cilab.stats.methods.ratings import Agreement, rows_of
 
 #: The six forms in McGraw and Wong's notation: one-way, two-way consistency, two-way absolute agreement; single, mean.
 ICC_FORMS = ("ICC(1)", "ICC(k)", "ICC(C,1)", "ICC(C,k)", "ICC(A,1)", "ICC(A,k)")
@@ -29,7 +31,7 @@ _FORM_WORDS = {
 }
 
 
-def icc(ratings: Any, *, form: str = "ICC(A,1)", ci_level: float = 0.95) -> Agreement:
+def icc(ratings: Any, *, form: str = "ICC(A,1)", ci_level: float = CI_LEVEL) -> Agreement:
     """Intraclass correlation with the intervals of McGraw and Wong (1996).
 
     Parameters
@@ -57,13 +59,13 @@ def icc(ratings: Any, *, form: str = "ICC(A,1)", ci_level: float = 0.95) -> Agre
     """
     if form not in ICC_FORMS:
         raise TableError(f"form is {form!r}, not one of {', '.join(ICC_FORMS)}.{nearest(str(form), ICC_FORMS)}")
-    return _icc(_Squares.of(_complete(ratings)), form, check_level(ci_level))
+    return _icc(_Squares.of(_complete(ratings)), form, checked_level(ci_level))
 
 
-def icc_forms(ratings: Any, *, ci_level: float = 0.95) -> dict[str, Agreement]:
+def icc_forms(ratings: Any, *, ci_level: float = CI_LEVEL) -> dict[str, Agreement]:
     """All six forms of `icc` by name."""
     squares = _Squares.of(_complete(ratings))
-    return {form: _icc(squares, form, check_level(ci_level)) for form in ICC_FORMS}
+    return {form: _icc(squares, form, checked_level(ci_level)) for form in ICC_FORMS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cilab.results.arguments import checked_level
 from cilab.stats.methods.distributions import normal_quantile
-from cilab.stats.methods.ratings import check_level
 
 
 def z_of(ci_level: float) -> float:
     """Half-width of a normal interval in standard errors."""
-    return normal_quantile(0.5 + check_level(ci_level) / 2)
+    return normal_quantile(0.5 + checked_level(ci_level) / 2)
 
 
 def mean_interval(values: Sequence[float], z: float) -> dict[str, float | int | None]:

@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError
+from cilab.core.options import CI_LEVEL
+from cilab.results.arguments import check_all as check
 
 #: A bootstrap interval with more undefined replicates than this is not given.
 MOST_UNDEFINED = 0.05
@@ -48,7 +50,7 @@ class Agreement:
     value: float | None
     lo: float | None = None
     hi: float | None = None
-    ci_level: float = 0.95
+    ci_level: float = CI_LEVEL
     n_subjects: int = 0
     n_raters: int = 2
     n_left_out: Mapping[str, int] = field(default_factory=dict)
@@ -203,8 +205,8 @@ def estimate(
     p: Patterns, statistic: Callable[[np.ndarray], np.ndarray], resamples: int, seed: int, ci_level: float
 ) -> tuple[float | None, Boot]:
     """The statistic on the patterns' counts, and its percentile interval from draws of the subjects."""
-    level = check_level(ci_level)
-    check_seed(seed)
+    check(ci_level=ci_level, seed=seed)
+    level = float(ci_level)
     if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 0:
         raise TableError(f"resamples is {resamples!r}: give a whole number from 0 on")
     value = float(statistic(p.n[None, :].astype(float))[0])
@@ -294,16 +296,3 @@ def column_of(name: str, values: Any) -> list[Any]:
         return [row[0] for row in rows_of([(v,) for v in values])]
     except TypeError:
         raise TableError(f"{name} must be a sequence of ratings") from None
-
-
-def check_level(ci_level: float) -> float:
-    """The level of an interval, checked."""
-    if isinstance(ci_level, bool) or not isinstance(ci_level, (int, float)) or not 0 < ci_level < 1:
-        raise TableError(f"ci_level is {ci_level!r}: give a fraction between 0 and 1, such as 0.95")
-    return float(ci_level)
-
-
-def check_seed(seed: int) -> None:
-    """Refuse a seed that numpy's generators do not take."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise TableError(f"seed is {seed!r}: give a whole number of at least 0")

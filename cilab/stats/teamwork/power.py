@@ -383,7 +383,7 @@ def _simulated(
         right = float(np.mean(diff > z * se))
         wrong = float(np.mean(diff < -z * se))
         share = right + wrong if difference == 0 else right
-        ends = share_interval(round(share * len(diff)), len(diff), 0.95, method="wilson")
+        ends = share_interval(round(share * len(diff)), len(diff), CI_LEVEL, method="wilson")
         tasks = n * len(world.model.slices)
         gated = sum(float(world.model.share_scored[s].mean()) for s in world.model.slices)
         mean = 100 * float(np.nanmean(diff)) if np.isfinite(diff).any() else None

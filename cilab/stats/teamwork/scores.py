@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.errors import choice
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed
@@ -26,7 +25,6 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
-from cilab.stats.methods.ratings import check_level, check_seed
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows, members
 from cilab.stats.teamwork.task_runs import OTHER_ROWS, left_out
@@ -346,10 +344,6 @@ _RESAMPLED = {
 
 
 def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: float) -> tuple[Array, Replicates]:
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
-    choice("resample", resample, ("tasks", "gated"))
-    check_level(ci_level)
     if resample == "tasks":
         return g.points(), g.replicates(resamples=resamples, seed=seed)
     rng = np.random.default_rng(seed)

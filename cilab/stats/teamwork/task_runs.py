@@ -16,12 +16,12 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import as_lazy, runs_of
+from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
 from cilab.results.result import Result
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.hypothesis_tests import pearson
-from cilab.stats.methods.ratings import check_seed
 from cilab.stats.teamwork.grid import Grid
 from cilab.stats.teamwork.groups import default_rows, members
 
@@ -123,8 +123,6 @@ def task_counts(g: Grid, resamples: int, seed: int) -> Array:
 
     Tasks whose gate no row has decided are not drawn, as in `Grid.replicates`.
     """
-    bootstrap.check_resamples(resamples)
-    check_seed(seed)
     rng = np.random.default_rng(seed)
     drawn = (g.decided & ~g.refused).any(axis=0)
     counts = np.zeros((resamples, g.tasks.height))
@@ -150,7 +148,7 @@ class Share:
     draws: Array
     n_tasks: int
 
-    def percent(self, prefix: str = "", ci_level: float = 0.95) -> dict[str, float | None]:
+    def percent(self, prefix: str = "", ci_level: float = CI_LEVEL) -> dict[str, float | None]:
         """`share_pct, lo_pct, hi_pct`; no interval for a share of one task, null where nothing is below the line."""
         if math.isnan(self.point):
             return {f"{prefix}share_pct": None, f"{prefix}lo_pct": None, f"{prefix}hi_pct": None}
@@ -199,7 +197,7 @@ def paired(g: Grid, draws: Array) -> Array | None:
 
 
 def correlation(
-    x: Array, y: Array, x_draws: Array | None, y_draws: Array | None, ci_level: float = 0.95
+    x: Array, y: Array, x_draws: Array | None, y_draws: Array | None, ci_level: float = CI_LEVEL
 ) -> dict[str, float | int | str | None]:
     """Pearson's r over rows with both intervals, labelled, and p from the t-test.
 
