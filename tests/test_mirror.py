@@ -109,6 +109,13 @@ def test_a_push_that_fails_says_where_the_runs_are_and_the_next_one_copies_them(
     assert len(ids(url)) == 4
 
 
+@pytest.mark.parametrize("ask", [cilab.status, lambda url: cilab.regrade(url, grader="rules")])
+def test_what_needs_a_journal_refuses_a_url_in_one_line(ask, tmp_path):
+    run_study(study(tmp_path), out=tmp_path / "here", show_progress=False)
+    with pytest.raises(StoreError, match=r"here: a study behind a URL can only be read; name its folder$"):
+        ask(f"file://{tmp_path}/here")
+
+
 @pytest.mark.parametrize(("url", "words"), [("nope://x/y", "nope"), ("s3://", "cannot be")])
 def test_a_url_that_is_none_is_one_line(url, words, tmp_path):
     with pytest.raises(StoreError) as error:

@@ -188,7 +188,7 @@ def _most_changed(inputs: Inputs) -> Answer:
     return Answer(max(float(v) for v in most.values()), note=note)
 
 
-def _lite(method: str, *, tolerance: float | None = None, simulated: str = "", **parts: str) -> Estimator:
+def _lite(method: str, *, tolerance: float | None = None, simulated: str = "", **parts: Any) -> Estimator:
     return cell(
         "lite",
         {"method": method},
@@ -239,7 +239,7 @@ def _measures(inputs: Inputs) -> pl.DataFrame:
     return inputs.truths["capability"]
 
 
-def _capability(measure: str, dimension: str, **interval: str) -> Estimator:
+def _capability(measure: str, dimension: str, **interval: Any) -> Estimator:
     """r of a score, overall or of one dimension, with a measure."""
     return cell(
         "capability",
@@ -290,7 +290,7 @@ def _study(function: str, compute: Callable[[Inputs], Answer], **settings: Any) 
     return Estimator(f"cilab.{function}", "tasks", lambda inputs: compute(inputs.with_tables()), **settings)
 
 
-def _noticed(by: str, name: str, **parts: str) -> Estimator:
+def _noticed(by: str, name: str, **parts: Any) -> Estimator:
     return cell(
         "noticed",
         {"by": by, "name": name},
@@ -311,7 +311,7 @@ def _check(check: str, quantity: str, *, tolerance: float | None = None, relatio
     )
 
 
-def _endings(quantity: str, **parts: str) -> Estimator:
+def _endings(quantity: str, **parts: Any) -> Estimator:
     return cell("conflict", {"group": None, "quantity": quantity}, frame="groups", settings=_CONFLICT, **parts)
 
 
@@ -342,7 +342,7 @@ def _effort_in(dimension: str) -> Estimator:
     return _study("effort", compute, tolerance=3.0, why=NARROW)
 
 
-def _filled_in(quantity: str, tolerance: float | None = None, **remarks: str) -> Estimator:
+def _filled_in(quantity: str, tolerance: float | None = None, **remarks: Any) -> Estimator:
     return cell(
         "fill_in",
         {"quantity": quantity},

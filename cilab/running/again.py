@@ -167,7 +167,7 @@ class SecondLook:
         for option, value in (("--repeat", repeat), ("--sample", 1 if sample is None else sample)):
             if value < 1:
                 raise StudyError(f"{option} {value}: must be at least 1.")
-        self.opened = store.open_study(data, registry.models)
+        self.opened = store.open_here(data, registry.models)
         if budget_usd is not None and not 0 < budget_usd < math.inf:
             raise StudyError(f"--budget {budget_usd:g}: must be a number above 0.")
         self._data, self._budget = Path(data), budget_usd

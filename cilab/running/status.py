@@ -30,7 +30,7 @@ def status(folder: str | os.PathLike[str]) -> dict[str, Any]:
         for answers kept of unfinished ones, and for second looks. `unpriced_calls` and `unpriced_runs` count what is
         not in it since its price is unknown.
     """
-    study = store.open_study(folder)
+    study = store.open_here(folder)
     kept = _paid_kept(study.path)
     runs = store.collect(study.runs.select("run_id", "status", "cost_usd_team", "error"), study.path)
     counts = dict(runs.group_by("status").len().iter_rows())

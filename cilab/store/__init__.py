@@ -29,7 +29,7 @@ from cilab.store.parts import (
     write_text,
 )
 from cilab.store.sql import answer
-from cilab.store.study import Study, open_study
+from cilab.store.study import Study, open_here, open_study
 
 __all__ = [
     "RUN_TABLES",
@@ -42,6 +42,7 @@ __all__ = [
     "collect",
     "finished_jobs",
     "mirror",
+    "open_here",
     "open_study",
     "payload_frames",
     "revive",

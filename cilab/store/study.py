@@ -420,6 +420,20 @@ def _in_full(name: str, paths: list[str], fs: Any) -> Any:
     return ds.FileSystemDataset(fragments, columns, ds.ParquetFileFormat(), fragments[0].filesystem)
 
 
+def open_here(path: str | os.PathLike[str], models_table: Any = None) -> Study:
+    """Open a study on this machine, with its journal: to count what is under way, or to add to it.
+
+    Raises
+    ------
+    StoreError
+        There is no study in `path`, or it is a URL.
+    """
+    opened = open_study(path, models_table)
+    if isinstance(opened, RemoteStudy):
+        raise StoreError(f"{opened.url}: a study behind a URL can only be read; name its folder")
+    return opened
+
+
 def open_study(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], models_table: Any = None, page: Any = None
 ) -> Study | RemoteStudy:

@@ -19,6 +19,7 @@ from cilab.teamwork import bank
 from cilab.teamwork.bank import Task
 from cilab.teamwork.task import TOOLS, Exemplar, Turn, words
 from cilab.teamwork.terms import VERSIONS
+from cilab.teamwork.tools import as_text
 
 _ROUND = re.compile(r"Round (\d+) of \d+\.")
 _PROPOSAL = "On the table:"
@@ -65,14 +66,14 @@ def _native(messages: Sequence[Message]) -> bool:
 
 
 def completion(
-    messages: Sequence[Message], text: str, calls: Sequence[Mapping[str, Mapping[str, Any]]] = (), as_text: bool = False
+    messages: Sequence[Message], text: str, calls: Sequence[Mapping[str, Mapping[str, Any]]] = (), in_text: bool = False
 ) -> Completion:
-    """A completion with tokens estimated from characters."""
+    """A completion with tokens estimated from characters; `in_text` writes the calls as lines of it."""
     made = []
     for i, call in enumerate(calls):
         name, arguments = next(iter(call.items()))
         made.append(ToolCall(f"call-{len(messages)}-{i}", name, json.dumps(arguments, ensure_ascii=False), arguments))
-    if as_text:
+    if in_text:
         text = as_text(text, made)
         made = []
     read = sum(len(m.get("content") or "") for m in messages)

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cilab.core.errors import TableError
-from cilab.stats.methods import bootstrap, ratings
+from cilab.results.arguments import check_all
+from cilab.stats.methods import bootstrap
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "score_coverage.json"
@@ -199,7 +200,7 @@ def test_correlations_over_rows_agree_with_numpy_and_are_undefined_for_constants
 @pytest.mark.parametrize("resamples", [0, 19, 2.5, True, "4000", None])
 def test_a_number_of_resamples_that_gives_no_interval_is_refused(resamples) -> None:
     with pytest.raises(TableError, match="give a whole number of at least 20"):
-        bootstrap.check_resamples(resamples)
+        check_all(resamples=resamples)
 
 
 # -- empty replicates -------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ def test_a_number_of_resamples_that_gives_no_interval_is_refused(resamples) -> N
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", True, None])
 def test_a_seed_that_numpy_does_not_take_is_refused_in_one_line(seed) -> None:
     with pytest.raises(TableError, match=f"seed is {seed!r}: give a whole number of at least 0"):
-        ratings.check_seed(seed)
+        check_all(seed=seed)
 
 
 def test_more_than_5_percent_of_empty_replicates_give_no_interval_but_a_reason() -> None:

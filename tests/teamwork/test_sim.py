@@ -7,7 +7,7 @@ import pytest
 
 from cilab.collect.model import Sampling
 from cilab.collect.spec import run_seed
-from cilab.teamwork import acting, bank, sim
+from cilab.teamwork import acting, bank, sim, tools
 from cilab.teamwork.task import TaskError
 from tests.teamwork.small import Table, spec, write
 
@@ -114,3 +114,15 @@ def test_an_agent_without_a_task_says_so():
         )
     )
     assert answer.content == "I have no part in this."
+
+
+def test_a_model_without_native_tools_acts_its_calls_as_lines_of_text():
+    calls = [{"read_file": {"path": "a.txt"}}, {"list_files": {}}]
+    asked = [{"role": "system", "content": "A call stands on a line that begins with CALL."}]
+    said = acting.completion(asked, "I look first.", calls, in_text=True)
+    assert said.tool_calls == () and said.content.startswith('CALL read_file {"path": "a.txt"}\n')
+    words, read = tools.text_calls(said.content)
+    assert words == "I look first." and [(c.name, c.arguments) for c in read] == [
+        ("read_file", {"path": "a.txt"}),
+        ("list_files", {}),
+    ]

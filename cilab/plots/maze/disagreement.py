@@ -176,7 +176,7 @@ def _by_interaction(ax: Axes, *, result: DisagreementResult) -> None:
         rates = [rows[g]["rate"] for g in there]
         mark = panels.SERIES[(4, 0, 1)[i]]
         hatch = ("", "//", "..")[i]
-        look = {"color": mark.color, "edgecolor": "white", "hatch": hatch, "lw": 0.4}
+        look: dict[str, Any] = {"color": mark.color, "edgecolor": "white", "hatch": hatch, "lw": 0.4}
         ax.bar(x, rates, 0.25, label=_OUTCOME_WORDS[name].removesuffix(" disagreement"), **look)
         ends = [(rows[g]["lo"], rows[g]["hi"]) for g in there]
         plain = style.Mark("#303030", "none", 0, "#303030")

@@ -282,7 +282,13 @@ def _handle(family: Sequence[Look], bars: bool) -> Any:
     closed = next((look for look in family if not look.open_weights), family[0])
     if bars:
         return Patch(fc=closed.color, ec="white", lw=0, hatch=closed.hatch, label=closed.family)
-    shape = {"marker": closed.marker, "ms": closed.size, "mfc": closed.color, "mec": closed.edge, "mew": 0.6}
+    shape: dict[str, Any] = {
+        "marker": closed.marker,
+        "ms": closed.size,
+        "mfc": closed.color,
+        "mec": closed.edge,
+        "mew": 0.6,
+    }
     return Line2D([], [], ls="none", label=closed.family, **shape)
 
 

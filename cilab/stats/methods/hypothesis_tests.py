@@ -253,7 +253,11 @@ def fisher(table: Any, *, alternative: Alternative = "two-sided", ci_level: floa
     from scipy import stats
 
     counts = _two_by_two(table)
-    common = {"ci_level": checked_level(ci_level), "n": int(counts.sum()), "alternative": _side(alternative)}
+    common: dict[str, Any] = {
+        "ci_level": checked_level(ci_level),
+        "n": int(counts.sum()),
+        "alternative": _side(alternative),
+    }
     method = "Fisher's exact test"
     if not counts.sum(0).all() or not counts.sum(1).all():
         return HypothesisTest(method, 1.0, reason="an empty row or column: no odds ratio", **common)

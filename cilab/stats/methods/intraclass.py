@@ -96,7 +96,7 @@ class _Squares:
 
 def _icc(s: _Squares, form: str, level: float) -> Agreement:
     method = f"{form}: {_FORM_WORDS[form]}"
-    common = {"method": method, "ci_level": level, "n_subjects": s.n, "n_raters": s.k}
+    common: dict[str, Any] = {"method": method, "ci_level": level, "n_subjects": s.n, "n_raters": s.k}
     noise = s.within if form in ("ICC(1)", "ICC(k)") else s.error
     df2 = s.n * (s.k - 1) if form in ("ICC(1)", "ICC(k)") else (s.n - 1) * (s.k - 1)
     detail = {"F": None, "df1": float(s.n - 1), "df2": float(df2), "p": None}
