@@ -181,7 +181,7 @@ def _footer(path: str, meta: Mapping[str, str], columns: Mapping[str, Any], foot
     kept = {key: meta[key] for key in (TABLES_KEY, LAYOUT_KEY, OTHERS_KEY) if key in meta}
     return Footer(
         columns,
-        int(meta.get(TABLES_KEY, 0)),
+        int(meta.get(TABLES_KEY, 1)),  # without a word of ours it must have what the first version had
         frozenset(json.loads(meta.get(OTHERS_KEY, "[]"))),
         tuple(json.loads(meta.get(JOBS_KEY, "[]"))),
         Likeness(

@@ -129,7 +129,7 @@ def _tables() -> Iterator[str]:
     )
     for table in TABLES.values():
         yield _heading(table.name, "-")
-        yield table.doc
+        yield _plain(table.doc)
         yield "\n".join(line for column in table.columns for line in _column(column))
 
 
@@ -139,11 +139,12 @@ def _column(column: Column) -> Iterator[str]:
     if column.since is not None and column.since > 1:
         notes.append(f"since tables {column.since}")
     yield f"``{column.name}`` : {column.dtype}{f' ({chr(44).join(notes)})' if notes else ''}"
-    yield f"   {column.doc}"
+    yield f"   {_plain(column.doc)}"
     if column.allowed is not None:
         meaning = getattr(column.allowed, "meaning", {})
         yield ""
-        yield from (f"   - ``{word}``{f': {meaning[word]}' if meaning.get(word) else ''}" for word in column.allowed)
+        for word in column.allowed:
+            yield f"   - ``{word}``" + (f": {_plain(meaning[word])}" if meaning.get(word) else "")
         yield ""
 
 
