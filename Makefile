@@ -51,7 +51,8 @@ docs: setup
 # More workers than the two processors of the gate: some tests mostly wait.
 test: setup $(INSPECT)/.ready
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 tests
-	PYTHONPATH=$(INSPECT) $(BIN)/python -m pytest tests/datasets/importers/test_inspect.py
+	PYTHONPATH=$(CURDIR)/$(INSPECT) $(BIN)/python -m pytest -k "test_inspect or exported" \
+	  tests/datasets/importers/test_inspect.py tests/extending/test_extending.py
 
 # The extra `inspect` asks for older versions of some packages than the lock has. Its own tests alone see them.
 $(INSPECT)/.ready: requirements-inspect.lock $(STAMP)

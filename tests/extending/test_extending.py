@@ -51,7 +51,8 @@ class Shell:
     def __init__(self, folder: Path, site: Path):
         self.folder = folder
         self.env = {k: v for k, v in os.environ.items() if not k.endswith(("_API_KEY", "_API_BASE", "_TOKEN"))}
-        self.env |= {"PYTHONPATH": str(site), "NO_COLOR": "1"}
+        also = [path for path in (self.env.get("PYTHONPATH"),) if path]  # the extra `inspect`, where it lies apart
+        self.env |= {"PYTHONPATH": os.pathsep.join([str(site), *also]), "NO_COLOR": "1"}
 
     def __call__(self, *args: Any, code: int = 0) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cilab", *map(str, args)]
