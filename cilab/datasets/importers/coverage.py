@@ -50,7 +50,7 @@ def _gaps(runs: pl.DataFrame) -> list[str]:
         .agg(pl.col("task_id").n_unique().alias("n"))
         .join(tasks, on=where, nulls_equal=True)
     )
-    short = per.filter(pl.col("n") < pl.col("all")).sort("n", "model")
+    short = per.filter(pl.col("n") < pl.col("all")).sort("n", "model", *where)
     if short.height in (0, per.height):  # where nobody has all tasks there is no grid to be complete
         return []
     named = ", ".join(
