@@ -104,7 +104,8 @@ def test_an_editor_is_given_every_public_name_from_the_module_that_it_is_loaded_
 
 def test_an_editor_is_given_every_name_of_the_face():
     given = names_for_editors(cilab)
-    defined = {n for n in cilab.__all__ if n in vars(cilab) and inspect.isfunction(vars(cilab)[n])}
+    # Its own: another test may have put a loaded name there.
+    defined = {n for n in cilab.__all__ if getattr(vars(cilab).get(n), "__module__", None) == "cilab"}
     assert set(given) == set(cilab.__all__) - defined | set(cilab._MODULES)
     for public, source in given.items():
         if source is not None:

@@ -87,7 +87,7 @@ def test_a_forked_command_ends_as_a_started_one_ends(how, shell, study):
 
 
 def test_only_keys_may_differ_from_the_environment_that_was_there_while_it_was_imported(warm):
-    env = user_environment()
+    env = warm.environment  # that of the tests may have changed since
     assert warm.serves(env)
     assert warm.serves(env | {"OPENAI_API_KEY": "x"})
     assert not warm.serves(env | {"MPLBACKEND": "svg"})

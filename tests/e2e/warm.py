@@ -114,6 +114,11 @@ class WarmProcess:
         if not self._line.recv(64):
             raise ChildProcessError(f"no warm process: {log.read_text()[-2000:]}")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it started with, a copy."""
+        return dict(self._env)
+
     @staticmethod
     def possible() -> bool:
         """Whether this system has what it takes."""
