@@ -56,10 +56,9 @@ def estimator(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         known = _arguments(function)
-        given = {n: v for n, v in options.current().items() if n in known.names and n not in kwargs}
         bound = known.bind(name, args, kwargs)
-        more = {n: v for n, v in given.items() if n not in bound}
-        asked = {n: bound.get(n, more.get(n, known.defaults[n])) for n in known.names}
+        more = {n: v for n, v in options.current().items() if n in known.defaults and n not in bound}
+        asked = {**known.defaults, **more, **bound}
         for argument, value in asked.items():
             if value is not known.defaults[argument]:
                 for check in known.checks[argument]:

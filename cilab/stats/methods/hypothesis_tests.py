@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cilab.core.errors import TableError
+from cilab.core.errors import TableError, choice
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import check_all as check
 from cilab.results.arguments import checked_level
@@ -572,6 +572,5 @@ def _constant(values: np.ndarray) -> bool:
 
 
 def _side(alternative: str) -> str:
-    if alternative not in _ALTERNATIVES:
-        raise TableError(f"alternative is {alternative!r}, not one of {', '.join(_ALTERNATIVES)}")
+    choice("alternative", alternative, _ALTERNATIVES, hint=False)
     return alternative
