@@ -10,7 +10,7 @@ A population of tasks with a known mean is drawn from again and again; the inter
     families        units are families of five tasks, one run each; correlation within a family .2
     mixed families  the same with three runs and tasks of unlike difficulty
 
-    python benchmarks/interval_coverage.py [--data-sets 2000] [--write]
+    python benchmarks/interval_coverage.py [--data-sets 4000] [--write]
 
 `--write` stores the result in tests/golden/interval_coverage.json, which `tests/stats/test_uncertainty.py` holds
 against the promise and whose first data sets it computes again. All data here are simulated. Takes about six minutes.
@@ -30,7 +30,7 @@ RESULT = Path(__file__).resolve().parents[1] / "tests" / "golden" / "interval_co
 RATES, UNITS, DIMENSIONS = (0.5, 0.8, 0.97), (2, 3, 5, 10, 30), (1, 8)
 RESAMPLES = 1000
 #: Plain percentiles are drawn for so many of the data sets: they are slow and only stand beside.
-BESIDE = 200
+BESIDE = 100
 #: Data sets whose verdicts are stored one by one, so that a test can draw them again.
 FIRST = 20
 _STREAM = 20261201
@@ -156,7 +156,7 @@ def tenth(data_sets: int = 1000) -> dict[str, float]:
     }
 
 
-def study(data_sets: int = 2000) -> dict[str, Any]:
+def study(data_sets: int = 4000) -> dict[str, Any]:
     """All lines."""
     lines = [
         cell(name, rate, units, dimensions, data_sets)
@@ -172,7 +172,7 @@ def study(data_sets: int = 2000) -> dict[str, Any]:
 def main() -> int:
     """Run the study and print it; exit code 1 where an interval covers less than 93 %."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-sets", type=int, default=2000)
+    parser.add_argument("--data-sets", type=int, default=4000)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--json", action="store_true", help="one JSON line")
     given = parser.parse_args()

@@ -97,17 +97,21 @@ class Interval:
     value : None where it is undefined.
     lo, hi : ends of the interval; None where there is none.
     digits : decimals of all three.
+    reason : words in place of an interval that is not shown, or None.
 
     Examples
     --------
     >>> Interval(51.24, 48.1, 54.3).half(), Interval(-0.15, -0.3, 0.02, 2).ends(), Interval(None, -1.0, 2.0).span()
     ('51.2 ± 3.1', '−0.15 [−0.30, 0.02]', '−1.0 to 2.0')
+    >>> Interval(41.67, reason="too few: 2 tasks").half()
+    '41.7 (too few: 2 tasks)'
     """
 
     value: float | None
     lo: float | None = None
     hi: float | None = None
     digits: int = 1
+    reason: str | None = None
 
     @classmethod
     def of(
@@ -115,11 +119,11 @@ class Interval:
     ) -> Self:
         """Of a row of a table; `lo` and `hi` are `<value>_lo` and `<value>_hi` where they are not named.
 
-        No row has no value.
+        Its column `no_interval`, where it has one, says why there is none. No row has no value.
         """
         if row is None:
             return cls(None)
-        return cls(row[value], row[lo or f"{value}_lo"], row[hi or f"{value}_hi"], digits)
+        return cls(row[value], row[lo or f"{value}_lo"], row[hi or f"{value}_hi"], digits, row.get("no_interval"))
 
     def half(self, missing: str = NONE) -> str:
         """Value ± half the interval: `51.2 ± 3.1`."""
@@ -144,10 +148,13 @@ class Interval:
     def _with(self, rest: Callable[[float, float], str], missing: str) -> str:
         if self.value is None:
             return missing
-        ends = "" if self.lo is None or self.hi is None else rest(self.lo, self.hi)
+        if self.lo is None or self.hi is None:
+            ends = f" ({self.reason})" if self.reason else ""
+        else:
+            ends = rest(self.lo, self.hi)
         return number(self.value, self.digits) + ends
 
     def _alone(self, words: str, missing: str) -> str:
         if self.lo is None or self.hi is None:
-            return missing
+            return self.reason or missing
         return words.format(number(self.lo, self.digits), number(self.hi, self.digits))

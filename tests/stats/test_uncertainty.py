@@ -205,16 +205,16 @@ def stored() -> dict:
 
 def test_stored_coverage_is_at_least_93_percent_wherever_an_interval_is_shown() -> None:
     lines = [x for x in stored()["lines"] if x["coverage"] is not None]
-    assert stored()["data_sets"] == 2000 and len(lines) > 100
+    assert stored()["data_sets"] == 4000 and len(lines) > 100
     assert {x["units"] for x in lines} >= {3, 5, 10, 30}
-    error = math.sqrt(0.93 * 0.07 / 2000)
+    error = math.sqrt(0.93 * 0.07 / 4000)
     low = [x for x in lines if x.get("exact_coverage", x["coverage"]) < 0.93 - 2 * error]
     assert low == []
 
 
 def test_stored_coverage_is_at_most_97_percent_but_for_discrete_data() -> None:
     """From 30 units, and for the overall score; near the ceiling scores are so coarse that no interval can do it."""
-    error = 2 * math.sqrt(0.97 * 0.03 / 2000)
+    error = 2 * math.sqrt(0.97 * 0.03 / 4000)
     for x in stored()["lines"]:
         if x["coverage"] is None or x["units"] < 3 or (x["units"] < 30 and x["dimensions"] == 1):
             continue
@@ -222,9 +222,9 @@ def test_stored_coverage_is_at_most_97_percent_but_for_discrete_data() -> None:
             assert x["exact_coverage"] <= 0.97 or x["clopper_pearson_coverage"] >= x["exact_coverage"] - 1e-9
             assert x["exact_width"] <= 1.05 * x["clopper_pearson_width"]
         elif x["rate"] < 0.97:
-            assert x["coverage"] <= 0.97 + error, x
+            assert x["coverage"] <= 0.97 + 2 * error, x
         else:
-            assert x["coverage"] <= 0.99, x
+            assert x["coverage"] <= 0.98, x
 
 
 def test_stored_shares_of_cells_without_an_interval_are_told() -> None:
@@ -248,6 +248,6 @@ def test_the_first_data_sets_of_the_coverage_study_come_out_as_stored() -> None:
 
 @pytest.mark.study
 def test_the_whole_coverage_study_comes_out_as_stored() -> None:
-    again = coverage_study().study(2000)
+    again = coverage_study().study(4000)
     for one, other in zip(again["lines"], stored()["lines"], strict=True):
         assert one["coverage"] == pytest.approx(other["coverage"])

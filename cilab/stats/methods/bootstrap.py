@@ -84,6 +84,31 @@ def draw_counts(n: int, resamples: int, rng: np.random.Generator) -> Array:
     return counts
 
 
+def cluster_counts(
+    clusters: NDArray[np.int64], strata: NDArray[np.int64], resamples: int, rng: np.random.Generator
+) -> Array:
+    """How often each task stands in each resample in which whole clusters are drawn, shape (resamples, n).
+
+    Clusters are drawn within their stratum, as many as it has. Where one reaches over several strata, all are drawn
+    from one urn.
+
+    Parameters
+    ----------
+    clusters, strata : codes of each task, shape (n,).
+    """
+    of = np.unique(clusters, return_inverse=True)[1]
+    n = int(of.max(initial=-1)) + 1
+    first = np.zeros(n, dtype=np.int64)
+    first[of] = strata
+    if (first[of] != strata).any():
+        return draw_counts(n, resamples, rng)[:, of]
+    drawn = np.zeros((resamples, n))
+    for stratum in np.unique(first):
+        at = np.flatnonzero(first == stratum)
+        drawn[:, at] = draw_counts(len(at), resamples, rng)
+    return drawn[:, of]
+
+
 def _draw_into(counts: NDArray[Any], scratch: NDArray[np.intp], rng: np.random.Generator) -> None:
     """`draw_counts` into memory that is there already; `scratch` has the shape of the counts."""
     resamples, n = counts.shape

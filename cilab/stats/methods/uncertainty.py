@@ -52,7 +52,7 @@ LEAST_UNITS = 3
 _PULL = 1.0
 #: Up to so many failures (or passes) the end near the edge is Clopper and Pearson's: the score interval is too short
 #: there (Brown, Cai and DasGupta 2001, section 4.1.1).
-_EDGE = 3.0
+_EDGE = 3.0 + 1e-9
 #: Contributions below are rounding, not spread.
 _NOTHING = 1e-12
 

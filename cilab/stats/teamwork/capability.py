@@ -22,6 +22,7 @@ from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import pearson
+from cilab.stats.methods.uncertainty import IntervalKind
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.loss import OVERALL
@@ -109,6 +110,7 @@ def capability(
     columns: Annotated[Sequence[str] | None, or_none(texts("columns"))] = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Capability:
@@ -120,7 +122,9 @@ def capability(
     measures : frame (polars or pandas) with `model` and one column per measure; null where a model has no value.
     columns : the measures to use; None takes every numeric column.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; measures stay as they are.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -142,8 +146,8 @@ def capability(
     whole = grid(study, **scope)
     g = task_runs.default_grid(whole)
     frame, names = _measures(measures, columns, g)
-    counts = task_runs.task_counts(g, resamples, seed)
-    points, draws = task_runs.score_draws(g, counts)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
+    points, draws = task_runs.score_draws(g, how.counts)
     overall, overall_draws = bootstrap.overall_means(points), draws.mean(axis=0)
     values = g.rows.select("model").join(frame, on="model", how="left", maintain_order="left")
     lines, fits, residuals, missing = [], [], [], {}
@@ -156,7 +160,7 @@ def capability(
         of = [(OVERALL, overall, overall_draws), *((d, points[:, i], draws[i]) for i, d in enumerate(g.dimensions))]
         for dimension, y, y_draws in of:
             key = {"measure": name, "dimension": dimension}
-            lines.append(key | task_runs.correlation(x, y, x_draws, y_draws, ci_level))
+            lines.append(key | task_runs.correlation(x, y, x_draws, y_draws, how))
         fit, left = _fit(name, g.rows["model"].to_list(), x, overall)
         fits.append(fit)
         residuals += left

@@ -22,7 +22,8 @@ from cilab.results.numbers import NONE, number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
-from cilab.stats.teamwork import task_runs
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
@@ -106,6 +107,7 @@ def conflict(
     groups: Groups = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Conflict:
@@ -120,7 +122,9 @@ def conflict(
     version : `test` (a teammate who pushes) or `baseline` (a normal one); the other dimensions' mean is of the tests.
     asks_labels : labels of a message that asks what the teammate needs.
     labels, rater, groups, resamples, seed, ci_level : as in `cilab.stats.teamwork.failures.failures`.
-    gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -149,17 +153,17 @@ def conflict(
         raise TableError(f"runs: no task of {CONFLICT}; there is no conflict to look at")
     g = task_runs.default_grid(whole)
     runs = _conflict_runs(study, g, version, asks_labels, labels, rater)
-    counts = task_runs.task_counts(g, resamples, seed)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
     sums = _sums(g, runs)
-    others, others_draws = _others(g, counts)
-    known = {name: task_runs.shares_by_row(*pair, counts) for name, pair in sums.items()}
+    others, others_draws = _others(g, how.counts)
+    known = {name: task_runs.shares_by_row(*pair, how.counts) for name, pair in sums.items()}
     order = np.argsort(-np.nan_to_num(bootstrap.overall_means(g.points()), nan=-1.0), kind="stable")
     asked = runs["asks"].null_count() == 0
     here = int(g.runs["used"].sum())
     return Conflict(
-        table=_table(g, known, others, sums, ci_level)[order.tolist()],
-        groups=_pooled(study, g, sums, counts, groups, ci_level),
-        correlations=_correlations(g, known, others, others_draws, asked, ci_level),
+        table=_table(how, others, sums)[order.tolist()],
+        groups=_pooled(study, how, sums, groups),
+        correlations=_correlations(how, known, others, others_draws, asked),
         resamples=resamples,
         seed=seed,
         remarks=whole.notes
@@ -249,21 +253,20 @@ def _others(g: Grid, counts: Array) -> tuple[Array, Array]:
     return bootstrap.overall_means(points[:, kept]), draws[kept].mean(axis=0)
 
 
-def _table(
-    g: Grid,
-    known: Mapping[str, tuple[Array, Array]],
-    others: Array,
-    sums: Mapping[str, tuple[Array, Array]],
-    ci_level: float,
-) -> pl.DataFrame:
-    columns = [pl.Series("others_pct", 100 * others, dtype=pl.Float64)]
+def _table(how: task_runs.Resampled, others: Array, sums: Mapping[str, tuple[Array, Array]]) -> pl.DataFrame:
+    g = how.g
+    columns = [pl.Series("others_pct", 100 * others, dtype=pl.Float64).fill_nan(None)]
     for name in ("conflict", *_SHARES, *_JOINT):
-        columns.append(pl.Series(f"{name}_pct", 100 * known[name][0], dtype=pl.Float64))
-        lo, hi = bootstrap.percentile_interval(known[name][1], ci_level)
-        columns += [pl.Series(f"{name}_{end}_pct", 100 * v, dtype=pl.Float64) for end, v in (("lo", lo), ("hi", hi))]
+        lines = [share.percent(f"{name}_") for share in task_runs.shares(*sums[name], how)]
+        for column in ("share_pct", "lo_pct", "hi_pct"):
+            values = [line[f"{name}_{column}"] for line in lines]
+            columns.append(pl.Series(f"{name}_{column}".replace("_share_pct", "_pct"), values, dtype=pl.Float64))
+        if name == "conflict":
+            extra = intervals.EXTRA.items()
+            columns += [pl.Series(c, [x[f"conflict_{c}"] for x in lines], dtype=kind) for c, kind in extra]
     n_runs, n_deals = sums["best"][1].sum(axis=1), sums["joint"][1].sum(axis=1)
     return g.rows.select(ROW).with_columns(
-        *(c.fill_nan(None) for c in columns),
+        *columns,
         pl.Series("n_runs", n_runs, dtype=pl.Int64),
         pl.Series("n_deals", n_deals, dtype=pl.Int64),
     )
@@ -271,26 +274,28 @@ def _table(
 
 def _pooled(
     study: Any,
-    g: Grid,
+    how: task_runs.Resampled,
     sums: Mapping[str, tuple[Array, Array]],
-    counts: Array,
     groups: Mapping[str, Any] | pl.DataFrame | None,
-    ci_level: float,
 ) -> pl.DataFrame:
-    lines = []
+    g, lines = how.g, []
     for group, rows in [(None, list(range(g.rows.height))), *task_runs.groups_of(study, g, groups).items()]:
         for name, (above, below) in sums.items():
             a, b = above[rows].sum(axis=0), below[rows].sum(axis=0)
             line = {"group": group, "quantity": name, "n": float(a.sum()), "n_of": int(b.sum())}
-            found = task_runs.share(a, b, counts).percent("", ci_level)
+            found = task_runs.share(a, b, how).percent()
             if g.unknown_tasks and len(rows) > 1:  # a pooled share pairs rows by task
-                found |= {"lo_pct": None, "hi_pct": None}
+                found |= {"lo_pct": None, "hi_pct": None, "no_interval": intervals.UNPAIRED}
             lines.append(line | found)
     return pl.DataFrame(lines, infer_schema_length=None)
 
 
 def _correlations(
-    g: Grid, known: Mapping[str, tuple[Array, Array]], others: Array, others_draws: Array, asked: bool, ci_level: float
+    how: task_runs.Resampled,
+    known: Mapping[str, tuple[Array, Array]],
+    others: Array,
+    others_draws: Array,
+    asked: bool,
 ) -> pl.DataFrame:
     pairs = [(name, "other dimensions", others, others_draws) for name in ("conflict", *_SHARES, "joint")]
     pairs.append(("joint_none_as_0", "conflict", *known["conflict"]))
@@ -299,7 +304,7 @@ def _correlations(
         if name == "asks" and not asked:
             continue
         x, there = known[name][0], np.isfinite(known[name][0]) & np.isfinite(y)
-        found = task_runs.correlation(x, y, task_runs.paired(g, known[name][1]), draws, ci_level)
+        found = task_runs.correlation(x, y, task_runs.paired(how.g, known[name][1]), draws, how)
         line = (None, None) if found["r"] is None else task_runs.least_squares(100 * y[there], 100 * x[there])
         found |= {"intercept_pct": line[0], "slope": line[1]}
         lines.append({"quantity": name, "against": against} | found)
@@ -352,6 +357,7 @@ def dimension_correlations(
     *,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> DimensionCorrelations:
@@ -387,23 +393,21 @@ def dimension_correlations(
             f"{len(g.dimensions)} and {len(complete)}"
         )
     g = g.take(complete)
-    counts = task_runs.task_counts(g, resamples, seed)
-    points, draws = task_runs.score_draws(g, counts)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
+    points, draws = task_runs.score_draws(g, how.counts)
     flat = [name for name, spread in zip(g.dimensions, np.ptp(points, axis=0), strict=True) if spread < 1e-12]
     if flat:
         raise TableError(f"{flat[0]}: every row has the same score, so a correlation with it does not exist")
     here = int(g.runs["used"].sum())
     tests = int((g.runs["used"] & (g.runs["version"] == g.version)).sum())
     share, share_draws, loadings = _components(points, draws)
-    lo, hi = bootstrap.percentile_interval(share_draws, ci_level)
-    if g.unknown_tasks:
-        lo, hi = np.full_like(lo, np.nan), np.full_like(hi, np.nan)
+    bounds = [Bounds(reason=intervals.UNPAIRED) if g.unknown_tasks else how.bounds(d) for d in share_draws.T]
     return DimensionCorrelations(
-        table=_pairs(g, points, draws, ci_level),
-        against_rest=_against_rest(g, points, draws, ci_level),
-        components=pl.DataFrame(
-            {"component": range(1, len(share) + 1), "variance_pct": 100 * share, "lo_pct": 100 * lo, "hi_pct": 100 * hi}
-        ).fill_nan(None),
+        table=_pairs(how, points, draws),
+        against_rest=_against_rest(how, points, draws),
+        components=pl.DataFrame({"component": range(1, len(share) + 1), "variance_pct": 100 * share}).with_columns(
+            intervals.columns(bounds)
+        ),
         loadings=pl.DataFrame({"dimension": g.dimensions, "loading": loadings}),
         rows=tuple(g.names),
         resamples=resamples,
@@ -424,10 +428,11 @@ def dimension_correlations(
     )
 
 
-def _pairs(g: Grid, points: Array, draws: Array, ci_level: float) -> pl.DataFrame:
+def _pairs(how: task_runs.Resampled, points: Array, draws: Array) -> pl.DataFrame:
+    g = how.g
     lines = [
         {"dimension": g.dimensions[i], "other": g.dimensions[j]}
-        | task_runs.correlation(points[:, i], points[:, j], task_runs.paired(g, draws[i]), draws[j], ci_level)
+        | task_runs.correlation(points[:, i], points[:, j], task_runs.paired(g, draws[i]), draws[j], how)
         for i in range(len(g.dimensions))
         for j in range(i + 1, len(g.dimensions))
     ]
@@ -436,14 +441,13 @@ def _pairs(g: Grid, points: Array, draws: Array, ci_level: float) -> pl.DataFram
     )
 
 
-def _against_rest(g: Grid, points: Array, draws: Array, ci_level: float) -> pl.DataFrame:
-    lines = []
+def _against_rest(how: task_runs.Resampled, points: Array, draws: Array) -> pl.DataFrame:
+    g, lines = how.g, []
     for i, name in enumerate(g.dimensions):
         rest = [j for j in range(len(g.dimensions)) if j != i]
         y, y_draws = bootstrap.overall_means(points[:, rest]), draws[rest].mean(axis=0)
         lines.append(
-            {"dimension": name}
-            | task_runs.correlation(points[:, i], y, task_runs.paired(g, draws[i]), y_draws, ci_level)
+            {"dimension": name} | task_runs.correlation(points[:, i], y, task_runs.paired(g, draws[i]), y_draws, how)
         )
     return pl.DataFrame(lines, schema={"dimension": pl.String} | task_runs.CORRELATION_SCHEMA, orient="row")
 

@@ -22,7 +22,8 @@ from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
 from cilab.stats.methods.hypothesis_tests import sign_test
-from cilab.stats.teamwork import task_runs
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import default_rows
 from cilab.stats.teamwork.task_runs import SAME, TaskResult, usage
@@ -80,6 +81,7 @@ def effort(
     default: str | None = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Effort:
@@ -94,7 +96,9 @@ def effort(
     study : opened study, data set, or runs table.
     default : name of the default effort; None: null or "default", else a model's only one.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension, paired.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -114,18 +118,19 @@ def effort(
     g = grid(study, **scope)
     g.need_known_tasks("effort")
     pairs = _effort_pairs(g, default)
-    counts = task_runs.task_counts(g, resamples, seed)
-    points, draws = task_runs.score_draws(g, counts)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
+    points, draws = task_runs.score_draws(g, how.counts)
     overall, overall_draws = bootstrap.overall_means(points), draws.mean(axis=0)
     use, work = usage(study, g), _work(study, g)
     cells, lines = [], []
     for low, high in pairs:
         key = {"model": g.rows["model"][low], "default_effort": g.rows["effort"][low], "effort": g.rows["effort"][high]}
-        lo, hi = bootstrap.ends(overall_draws[:, high] - overall_draws[:, low], ci_level)
+        change = overall[high] - overall[low]
+        found = _bounds(how, [(low, high)], None, change, overall_draws[:, high] - overall_draws[:, low])
         lines.append(
             key
             | _change(overall[low], overall[high])
-            | {"lo_points": None if lo is None else 100 * lo, "hi_points": None if hi is None else 100 * hi}
+            | intervals.cells(found, unit="points")
             | {f"{name}_ratio": _ratio(values[high], values[low]) for name, values in use.items()}
             | _sign(g, [(low, high)], slice(None))
         )
@@ -140,10 +145,10 @@ def effort(
             )
     compared = sorted({r for pair in pairs for r in pair})
     used = int((g.runs["used"] & g.runs["r"].is_in(compared)).sum())
-    length = _output_length(g, use["tokens_out"], overall, overall_draws, ci_level)
+    length = _output_length(how, use["tokens_out"], overall, overall_draws)
     return Effort(
         table=pl.DataFrame(lines, infer_schema_length=None),
-        dimensions=_effort_dimensions(g, pairs, points, draws, ci_level),
+        dimensions=_effort_dimensions(how, pairs, points, draws),
         cells=pl.DataFrame(cells, infer_schema_length=None),
         output_length=length,
         resamples=resamples,
@@ -207,24 +212,38 @@ def _sign(g: Grid, pairs: Sequence[tuple[int, int]], tasks: slice) -> dict[str, 
     return {"n_better": better, "n_worse": test.n - better, "n_tied": test.n_dropped, "p": test.p}
 
 
+def _bounds(
+    how: task_runs.Resampled, pairs: Sequence[tuple[int, int]], d: int | None, change: float, draws: Array
+) -> Bounds:
+    """Interval of the mean change over pairs of rows, overall or in dimension `d`; paired by task."""
+    if not np.isfinite(change):
+        return Bounds()
+    g = how.g
+    sides = [intervals.of_rows(g, [pair[i] for pair in pairs], d) for i in (0, 1)]
+    used = (sides[0][2] > 0) | (sides[1][2] > 0)
+    if how.interval == "percentile":
+        return how.bounds(draws, used)
+    return intervals.linear(g, change, sides[1][1] - sides[0][1], used=used, ci_level=how.ci_level)
+
+
 def _effort_dimensions(
-    g: Grid, pairs: Sequence[tuple[int, int]], points: Array, draws: Array, ci_level: float
+    how: task_runs.Resampled, pairs: Sequence[tuple[int, int]], points: Array, draws: Array
 ) -> pl.DataFrame:
-    lines = []
+    g, lines = how.g, []
     low, high = ([pair[i] for pair in pairs] for i in (0, 1))
     for d, (name, tasks) in enumerate(zip(g.dimensions, g.slices, strict=True)):
         change = points[high, d] - points[low, d]
         there = np.isfinite(change)
         drawn = (draws[d][:, high] - draws[d][:, low])[:, there].mean(axis=1) if there.any() else np.empty(0)
-        lo, hi = bootstrap.ends(drawn, ci_level)
+        mean = exact_mean(change[there]) if there.any() else np.nan
+        found = _bounds(how, [pair for pair, ok in zip(pairs, there, strict=True) if ok], d, mean, drawn)
         lines.append(
             {
                 "dimension": name,
                 "n_models": int(there.sum()),
-                "diff_points": 100 * exact_mean(change[there]) if there.any() else None,
-                "lo_points": None if lo is None else 100 * lo,
-                "hi_points": None if hi is None else 100 * hi,
+                "diff_points": 100 * mean if there.any() else None,
             }
+            | intervals.cells(found, unit="points")
             | _sign(g, pairs, tasks)
             | _zero_pairs(g, pairs, tasks)
         )
@@ -266,8 +285,8 @@ def _zero_pairs(g: Grid, pairs: Sequence[tuple[int, int]], tasks: slice) -> dict
     return {"n_pairs": n, "n_zero_only_high": only_high, "n_zero_only_default": only_low, "p_pairs": p}
 
 
-def _output_length(g: Grid, tokens: Array, overall: Array, draws: Array, ci_level: float) -> pl.DataFrame:
-    rows = [r for r in default_rows(g) if tokens[r] > 0]
+def _output_length(how: task_runs.Resampled, tokens: Array, overall: Array, draws: Array) -> pl.DataFrame:
+    rows = [r for r in default_rows(how.g) if tokens[r] > 0]
     x = np.log10(tokens[rows])
-    line = task_runs.correlation(x, overall[rows], np.broadcast_to(x, (len(draws), len(x))), draws[:, rows], ci_level)
+    line = task_runs.correlation(x, overall[rows], np.broadcast_to(x, (len(draws), len(x))), draws[:, rows], how)
     return pl.DataFrame([line], schema=task_runs.CORRELATION_SCHEMA, orient="row")

@@ -22,7 +22,8 @@ from cilab.results.numbers import Interval, number, percent
 from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, overall_means, too_empty
 from cilab.stats.methods.ratings import MOST_UNDEFINED
-from cilab.stats.teamwork import task_runs
+from cilab.stats.methods.uncertainty import IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import TaskResult
@@ -358,6 +359,7 @@ def failures(
     groups: Groups = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> FailureModes:
@@ -377,7 +379,9 @@ def failures(
         dimension that is not listed, no label does.
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -400,7 +404,7 @@ def failures(
     found = _failed_runs(study, labels, rater, noticed_labels, scope)
     g = found.grid
     runs = sort_failures(found.runs, rules)
-    counts = task_runs.task_counts(g, resamples, seed)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
     modes = list(dict.fromkeys([*((rule.stage, rule.name) for rule in rules), (NO_RULE, NO_RULE)]))
     by_mode = {pair: task_runs.counted(g, runs, runs["mode"] == pair[1]) for pair in modes}
     by_stage: dict[tuple[str, ...], Array] = {}
@@ -412,8 +416,8 @@ def failures(
     remarks = found.remarks + ((f"{overlap:,} runs fit more than one rule; the first counts.",) if overlap else ())
     kept = ("stage", "mode", "n_rules", "noticed", "noticed_by_label", "noticed_by_check", "evidence", "labels")
     return FailureModes(
-        table=_shares(by_mode, ("stage", "mode"), below, cells, counts, ci_level),
-        stages=_shares(by_stage, ("stage",), below, cells, counts, ci_level),
+        table=_shares(by_mode, ("stage", "mode"), below, cells, how),
+        stages=_shares(by_stage, ("stage",), below, cells, how),
         runs=runs.select("run_id", "model", "effort", "arm", "task_id", "dimension", "seed", "score", *kept),
         rules=rules,
         resamples=resamples,
@@ -424,8 +428,8 @@ def failures(
         provenance=g.provenance,
         parameters=g.asked,
         caption=(
-            f"Share of failed test runs in each mode, in percent, with half the {percent(ci_level)} interval "
-            f"({resamples:,} resamples of tasks within dimension)."
+            f"Share of failed test runs in each mode, in percent, with half the {percent(ci_level)} interval over "
+            f"{intervals.units(g)}."
         ),
     )
 
@@ -435,8 +439,7 @@ def _shares(
     keys: Sequence[str],
     below: tuple[Array, Array],
     cells: Sequence[tuple[str, str, np.ndarray]],
-    counts: Array,
-    ci_level: float,
+    how: task_runs.Resampled,
 ) -> pl.DataFrame:
     """One line per part and mode (or stage)."""
     keys_of, above, below_failed, below_tests = [], [], [], []
@@ -449,9 +452,9 @@ def _shares(
             below_tests.append(tests)
     top, failed, tests = (np.array(a) for a in (above, below_failed, below_tests))
     sums = [{"n": int(n), "n_failed": int(f), "n_tests": int(t)} for n, f, t in _totals(top, failed, tests)]
-    of_failed, of_tests = (task_runs.shares(top, a, counts) for a in (failed, tests))
+    of_failed, of_tests = (task_runs.shares(top, a, how) for a in (failed, tests))
     lines = [
-        key | total | a.percent("", ci_level) | b.percent("of_tests_", ci_level)
+        key | total | a.percent() | b.percent("of_tests_")
         for key, total, a, b in zip(keys_of, sums, of_failed, of_tests, strict=True)
     ]
     return pl.DataFrame(lines, infer_schema_length=None)
@@ -525,6 +528,7 @@ def noticed(
     groups: Groups = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Noticed:
@@ -552,19 +556,19 @@ def noticed(
     """
     found = _failed_runs(study, labels, rater, noticed_labels, scope)
     g, runs = found.grid, found.runs
-    counts = task_runs.task_counts(g, resamples, seed)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
     seen, failed = task_runs.counted(g, runs, runs["noticed_by_label"]), task_runs.counted(g, runs)
     cells = task_runs.parts(study, g, groups)
     above, below = (np.array([np.where(mask, n, 0.0).sum(axis=0) for _, _, mask in cells]) for n in (seen, failed))
     lines = [
-        {"by": by, "name": name, "n": int(n), "n_failed": int(n_failed)} | share.percent("", ci_level)
+        {"by": by, "name": name, "n": int(n), "n_failed": int(n_failed)} | share.percent()
         for (by, name, _), (n, n_failed), share in zip(
-            cells, _totals(above, below), task_runs.shares(above, below, counts), strict=True
+            cells, _totals(above, below), task_runs.shares(above, below, how), strict=True
         )
     ]
     return Noticed(
         table=pl.DataFrame(lines, infer_schema_length=None),
-        correlations=_noticed_correlations(g, seen, failed, counts, ci_level),
+        correlations=_noticed_correlations(how, seen, failed),
         labels=_definitions(study, labels, rater, noticed_labels, runs),
         resamples=resamples,
         seed=seed,
@@ -575,17 +579,18 @@ def noticed(
         parameters=g.asked,
         caption=(
             f"Share of {_FAILED} in which a judge's label shows that the model saw the problem, in percent, with half "
-            f"the {percent(ci_level)} interval ({resamples:,} resamples of tasks within dimension)."
+            f"the {percent(ci_level)} interval over {intervals.units(g)}."
         ),
     )
 
 
-def _noticed_correlations(g: Grid, seen: Array, failed: Array, counts: Array, ci_level: float) -> pl.DataFrame:
+def _noticed_correlations(how: task_runs.Resampled, seen: Array, failed: Array) -> pl.DataFrame:
+    g, counts = how.g, how.counts
     points, draws = task_runs.score_draws(g, counts)
     overall, overall_draws = overall_means(points), draws.mean(axis=0)
     share, share_draws = task_runs.shares_by_row(seen, failed, counts)
     first = {"dimension": None, "score": "overall"}
-    lines = [first | _correlation(share, overall, share_draws, overall_draws, ci_level)]
+    lines = [first | _correlation(share, overall, share_draws, overall_draws, how)]
     for d, (name, tasks) in enumerate(zip(g.dimensions, g.slices, strict=True)):
         share, share_draws = task_runs.shares_by_row(seen[:, tasks], failed[:, tasks], counts[:, tasks])
         for which, score, of_draws in (
@@ -593,14 +598,14 @@ def _noticed_correlations(g: Grid, seen: Array, failed: Array, counts: Array, ci
             ("dimension", points[:, d], draws[d]),
         ):
             key = {"dimension": name, "score": which}
-            lines.append(key | _correlation(share, score, share_draws, of_draws, ci_level))
+            lines.append(key | _correlation(share, score, share_draws, of_draws, how))
     schema = {"dimension": pl.String, "score": pl.String} | task_runs.CORRELATION_SCHEMA
     return pl.DataFrame(lines, schema=schema, orient="row")
 
 
-def _correlation(x: Array, y: Array, x_draws: Array, y_draws: Array, ci_level: float) -> dict[str, Any]:
+def _correlation(x: Array, y: Array, x_draws: Array, y_draws: Array, how: task_runs.Resampled) -> dict[str, Any]:
     """`task_runs.correlation`, without an interval over tasks where more than 5 % of the resamples have none."""
-    out = task_runs.correlation(x, y, x_draws, y_draws, ci_level)
+    out = task_runs.correlation(x, y, x_draws, y_draws, how)
     if out["r"] is not None and out["n_empty_resamples"] > MOST_UNDEFINED * len(x_draws):
         out |= {"lo": None, "hi": None, "undefined": too_empty(out["n_empty_resamples"], len(x_draws))}
     return out

@@ -20,8 +20,9 @@ from cilab.results.estimator import estimator
 from cilab.results.numbers import number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
-from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, exact_mean
-from cilab.stats.teamwork import task_runs
+from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask, exact_mean
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups
 from cilab.stats.teamwork.task_runs import SAME, TaskResult, overall_draws, percent_series
@@ -75,6 +76,7 @@ def loss(
     groups: Groups = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Loss:
@@ -89,7 +91,9 @@ def loss(
     ----------
     study : opened study, data set, or runs table.
     groups, resamples, seed, ci_level : as in `cilab.stats.teamwork.failures.failures`.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -115,21 +119,21 @@ def loss(
     if not with_baseline:
         which = "with a scored test" if g.gate == "off" else "that it solves alone"
         raise TableError(f"loss: no row has a baseline run of a task {which} (taking over does not count)")
-    scored, scored_draws_of = g.take(with_baseline), task_runs.task_counts(g, resamples, seed)
-    g = scored.where(kept)
+    all_tasks = task_runs.resampled(g, resamples, seed, interval, ci_level).take(with_baseline)
+    scored, how = all_tasks.g, all_tasks.where(kept)
+    g = how.g
     both = g.scored & g.has_baseline
-    counts = scored_draws_of[:, kept]
     parts = {"passed": g.values, "lost_test": g.baseline - g.values, "lost_calm": 1 - g.baseline}
-    found = {name: task_runs.score_draws(g, counts, values, both) for name, values in parts.items()}
-    score, score_draws = overall_draws(scored, scored_draws_of)
+    found = {name: task_runs.score_draws(g, how.counts, values, both) for name, values in parts.items()}
+    score, score_draws = overall_draws(scored, all_tasks.counts)
     used = int((g.runs["used"] & _of_tasks(g, scored)).sum())
     calm, calm_draws = found["lost_calm"]
     paired = task_runs.paired(g, score_draws)
-    line = task_runs.correlation(bootstrap.overall_means(calm), score, calm_draws.mean(axis=0), paired, ci_level)
+    line = task_runs.correlation(bootstrap.overall_means(calm), score, calm_draws.mean(axis=0), paired, all_tasks)
     gone = [name for r, name in enumerate(task_runs.default_grid(whole).names) if r not in with_baseline]
     return Loss(
         table=_loss_table(g, {name: points for name, (points, _) in found.items()}, both),
-        summary=_loss_summary(study, g, found, groups, ci_level),
+        summary=_loss_summary(study, how, both, found, groups),
         correlation=pl.DataFrame([line], schema=task_runs.CORRELATION_SCHEMA, orient="row"),
         resamples=resamples,
         seed=seed,
@@ -183,11 +187,12 @@ def _numbered(g: Grid) -> list[tuple[str, int, slice]]:
 
 def _loss_summary(
     study: Any,
-    g: Grid,
+    how: task_runs.Resampled,
+    both: Mask,
     found: Mapping[str, tuple[Array, Array]],
     groups: Mapping[str, Any] | pl.DataFrame | None,
-    ci_level: float,
 ) -> pl.DataFrame:
+    g = how.g
     overall = {k: (bootstrap.overall_means(p), d.mean(axis=0)) for k, (p, d) in found.items()}
     everyone = list(range(g.rows.height))
     asked = [("all", "all", everyone, overall)]
@@ -201,16 +206,22 @@ def _loss_summary(
         of = of | {"test_share": tuple(_in_test(of["lost_test"][i], of["lost_calm"][i]) for i in (0, 1))}
         for part, unit in (("passed", "pct"), ("lost_test", "points"), ("lost_calm", "points"), ("test_share", "pct")):
             point, draws = of[part][0][there], of[part][1][:, there]
-            line |= _mean_line(f"{part}_{unit}", point, draws, ci_level if not g.unknown_tasks else None)
+            used = both[there].any(axis=0) & (True if by != "dimension" else (g.tasks["dimension"] == name).to_numpy())
+            bounds = Bounds(reason=intervals.UNPAIRED) if g.unknown_tasks else None
+            line |= _mean_line(f"{part}_{unit}", point, draws, how, used, bounds)
         lines.append(line)
     return pl.DataFrame(lines, infer_schema_length=None)
 
 
-def _mean_line(name: str, point: Array, draws: Array, ci_level: float | None) -> dict[str, float | None]:
+def _mean_line(
+    name: str, point: Array, draws: Array, how: task_runs.Resampled, used: Mask, bounds: Bounds | None
+) -> dict[str, float | int | str | None]:
     """Mean over rows in percent with its interval; rows without a value are left out of it."""
     there = np.isfinite(point)
-    if not there.any():
-        return {name: None, f"{name}_lo": None, f"{name}_hi": None}
-    lo, hi = (None, None) if ci_level is None else bootstrap.ends(draws[:, there].mean(axis=1), ci_level)
-    ends = {f"{name}_{end}": None if v is None else 100 * v for end, v in (("lo", lo), ("hi", hi))}
-    return {name: 100 * exact_mean(point[there])} | ends
+    value = None
+    if there.any():
+        value = 100 * exact_mean(point[there])
+        bounds = bounds or how.bounds(draws[:, there].mean(axis=1), used)
+    lo, hi, n, reason, *_ = (bounds if bounds and there.any() else Bounds()).times(100)
+    stem = name.rsplit("_", 1)[0]
+    return {name: value, f"{name}_lo": lo, f"{name}_hi": hi, f"{stem}_no_interval": reason, "n_clusters": n}

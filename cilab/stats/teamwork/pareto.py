@@ -21,7 +21,8 @@ from cilab.results.numbers import number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
-from cilab.stats.teamwork import task_runs
+from cilab.stats.methods.uncertainty import IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.task_runs import TaskResult, overall_draws, percent_series, usage
 
@@ -69,6 +70,7 @@ def pareto(
     *,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Pareto:
@@ -82,15 +84,17 @@ def pareto(
     ----------
     study : opened study, data set, or runs table with `cost_usd`.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
     Pareto
         `.table`, cheapest first: `row, model, effort, arm, score_pct, lo_pct, hi_pct, cost_usd, points_per_usd,
         on_frontier, frontier_pct` (share of the resamples with a score for every row in which the row is on the
-        frontier; null where rows are not paired by task), `beaten_by` (the best row that is no dearer; null on the
-        frontier).
+        frontier; null where rows are not paired by task, or one has no interval), `beaten_by` (the best row that is no
+        dearer; null on the frontier).
 
     Raises
     ------
@@ -109,21 +113,23 @@ def pareto(
     if not rows:
         raise TableError(f"pareto: no row has a score and a known cost: {by_reason(unpriced)}")
     g = whole.take(rows)
-    counts = task_runs.task_counts(whole, resamples, seed)
-    score, draws = overall_draws(g, counts)
+    how = task_runs.resampled(whole, resamples, seed, interval, ci_level).take(rows)
+    score, draws = overall_draws(g, how.counts)
     cost = cost[rows]
-    lo, hi = bootstrap.percentile_interval(draws, ci_level)
+    if interval == "rule":
+        bounds = intervals.overall(g, score, ci_level=ci_level)
+    else:
+        bounds = [how.bounds(of, used) for of, used in zip(draws.T, g.scored, strict=True)]
     beaten = _beaten(score[None], cost)[0]
     share = np.full(len(rows), np.nan)
     whole_draws = draws[np.isfinite(draws).all(axis=1)]
-    if len(whole_draws) and not g.unknown_tasks:
+    if len(whole_draws) and not g.unknown_tasks and all(b.lo is not None for b in bounds):
         share = 1 - _beaten(whole_draws, cost).any(axis=2).mean(axis=0)
     used = int(g.runs["used"].sum())
     return Pareto(
         table=g.rows.select("row", *ROW).with_columns(
             percent_series("score_pct", score),
-            percent_series("lo_pct", lo),
-            percent_series("hi_pct", hi),
+            *intervals.columns(bounds),
             pl.Series("cost_usd", cost),
             pl.Series("points_per_usd", [100 * s / c if c > 0 else None for s, c in zip(score, cost, strict=True)]),
             pl.Series("on_frontier", ~beaten.any(axis=1)),

@@ -25,6 +25,8 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask, Replicates
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows, members
 from cilab.stats.teamwork.task_runs import OTHER_ROWS, left_out
@@ -60,8 +62,8 @@ class ScoreResult(Result):
     incomplete : tasks that a missing run keeps out: `model, effort, arm, task_id, dimension, reason`.
     undefined : `model, effort, arm, dimension` without a task that the row solves alone: no score there.
     empty_replicates : `model, effort, arm, dimension, n`: resamples that held none of the row's tasks of a dimension;
-        such a resample is left out of the row's interval.
-    resamples, seed : of the bootstrap.
+        such a resample is left out of the row's interval. None without a bootstrap.
+    resamples, seed : of the bootstrap, which percentile intervals come from.
     remarks : sentences on what a reader must know.
     """
 
@@ -89,6 +91,8 @@ class ScoreResult(Result):
             out.append(f"No scored task, so no score: {'; '.join(named)}.")
         if n := int(self.empty_replicates["n"].sum()):
             out.append(f"{n:,} of the rows' resamples hold no task of a dimension and are left out of its interval.")
+        if n := int(self.table["no_interval"].is_not_null().sum()):
+            out.append(f"Scores without an interval: {n:,} of {self.table.height:,} (column no_interval says why).")
         return out
 
 
@@ -189,34 +193,38 @@ def leaderboard(
     resamples: Resamples = RESAMPLES_SCORES,
     seed: Seed = 0,
     skip_undefined: bool = False,
+    interval: IntervalKind = "rule",
     resample: Resampling = "tasks",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Leaderboard:
-    """Overall score of every row: the mean of its dimension scores, with its bootstrap interval and rank.
+    """Overall score of every row: the mean of its dimension scores, with its interval and rank.
 
     A dimension score is the mean, over the tasks that the row solves alone, of the mean over seeds of the test score.
-    The interval is the percentile interval over resamples of tasks within dimension, the same resamples for every row.
-    Who is out, and why, is said in `grid`.
+    The interval follows `cilab.stats.methods.uncertainty`: a score interval from the spread of tasks (or of clusters of
+    tasks) within dimension, none from too few of them. Who is out, and why, is said in `grid`.
 
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    resamples, seed : of the bootstrap.
+    resamples, seed : of the bootstrap behind `interval="percentile"`.
     skip_undefined : a row with a dimension in which it solves nothing alone has no overall score; with True it gets
         the mean of its other dimensions.
-    resample : `tasks` draws as many tasks as a dimension has and weights them by the gate. `gated` draws each row's
-        own gated tasks, as many as it has, apart from the other rows: what the published round did.
+    interval : `rule`, or `percentile`: the paper's, over resamples of tasks within dimension, the same for every row.
+    resample : for percentiles. `tasks` draws as many tasks as a dimension has and weights them by the gate. `gated`
+        draws each row's own gated tasks, as many as it has, apart from the other rows: what the published round did.
     ci_level : a fraction between 0 and 1.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `grid`.
 
     Returns
     -------
     Leaderboard
         `.table`, best first: `model, effort, arm, rank` (shared by equal scores), `score_pct, lo_pct, hi_pct,
-        baseline_pct` (over the gated tasks that have one; in taking over the baseline is the task started by the model
-        itself), `drop_pct` (points from baseline to test, over the tasks that have both), `public_pct, held_out_pct`
-        (the score on either set), `n_gated` (solved alone, not refused), `n_complete` (not refused and with a verdict
+        no_interval` (why there is none), `n_clusters` (independent units that the score rests on), `baseline_pct` (over
+        the gated tasks that have one; in taking over the baseline is the task started by the model itself), `drop_pct`
+        (points from baseline to test, over the tasks that have both), `public_pct, held_out_pct` (the score on either
+        set), `n_gated` (solved alone, not refused), `n_complete` (not refused and with a verdict
         alone), `n_refused, n_tasks` (of the plan). Without the gate `n_gated` counts what was not refused, `n_complete`
         what has a scored run. What a missing dimension leaves undefined is null.
 
@@ -236,17 +244,21 @@ def leaderboard(
     [70.83, 44.44, 38.89]
     """
     g = grid(study, **scope)
-    by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
-    defined = np.isfinite(by_dimension)
+    by_dimension = g.points()
     overall = bootstrap.overall_means(by_dimension, skip_undefined=skip_undefined)
-    drawn = replicates.overall_of_defined(defined) if skip_undefined else replicates.overall
-    lo, hi = bootstrap.percentile_interval(drawn, ci_level)
+    replicates = _replicates(g, interval, resamples, seed, resample)
+    if replicates is None:
+        bounds = intervals.overall(g, overall, ci_level=ci_level)
+    else:
+        defined = np.isfinite(by_dimension)
+        drawn = replicates.overall_of_defined(defined) if skip_undefined else replicates.overall
+        lo, hi = bootstrap.percentile_interval(drawn, ci_level)
+        bounds = intervals.percentiles(overall, lo, hi, [intervals.n_clusters(g, used) for used in g.scored])
     table = g.rows.select(ROW).with_columns(
         pl.Series("rank", shared_ranks(overall), dtype=pl.Int64),
+        *_percent(score_pct=overall),
+        *intervals.columns(bounds),
         *_percent(
-            score_pct=overall,
-            lo_pct=np.where(np.isnan(overall), np.nan, lo),
-            hi_pct=np.where(np.isnan(overall), np.nan, hi),
             baseline_pct=bootstrap.overall_means(_baselines(g), skip_undefined=skip_undefined),
             drop_pct=bootstrap.overall_means(_drops(g), skip_undefined=skip_undefined),
             public_pct=_split_score(g, "public", skip_undefined),
@@ -262,7 +274,7 @@ def leaderboard(
     table = table.sort("rank", *ROW, nulls_last=[True, False, False, False])
     caption = (
         f"Mean of {len(g.dimensions)} dimension score{'s' * (len(g.dimensions) != 1)} in percent, with half the "
-        f"{percent(ci_level)} interval ({resamples:,} resamples of {_RESAMPLED[resample]})."
+        f"{_interval_words(g, interval, ci_level, resamples, resample)}."
     )
     return Leaderboard(table=table, caption=caption, **_common(g, by_dimension, replicates, resamples, seed))
 
@@ -273,11 +285,12 @@ def dimensions(
     *,
     resamples: Resamples = RESAMPLES_SCORES,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     resample: Resampling = "tasks",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> DimensionScores:
-    """Score of every row in every dimension, with its bootstrap interval.
+    """Score of every row in every dimension, with its interval.
 
     Arguments and rules as in `leaderboard`, but for `skip_undefined`, as nothing is averaged over dimensions here. The
     same arguments give the same resamples.
@@ -286,7 +299,7 @@ def dimensions(
     -------
     DimensionScores
         `.table`, best row first, dimensions in the paper's order: `model, effort, arm, dimension, score_pct, lo_pct,
-        hi_pct` (no interval for a score that rests on one task), `alone_pct` (100 n_gated / n_complete), `baseline_pct,
+        hi_pct, no_interval, n_clusters` (as in `leaderboard`), `alone_pct` (100 n_gated / n_complete), `baseline_pct,
         drop_pct, rank` (within the dimension), `n_gated, n_scored` (gated and complete: what the score rests on),
         `n_baseline, n_complete, n_refused, n_incomplete, n_tasks, n_empty_resamples`.
 
@@ -295,10 +308,14 @@ def dimensions(
     Collaborative-intelligence paper, section 3.2 and table 5.
     """
     g = grid(study, **scope)
-    by_dimension, replicates = _scores(g, resamples, seed, resample, ci_level)
-    lo, hi = (ends.T for ends in bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level))
-    n_scored = _per_dimension(g, g.scored)
-    alone_ok = np.where(n_scored > 1, 1.0, np.nan)
+    by_dimension, n_scored = g.points(), _per_dimension(g, g.scored)
+    replicates = _replicates(g, interval, resamples, seed, resample)
+    if replicates is None:
+        bounds = [found for line in intervals.by_dimension(g, ci_level=ci_level) for found in line]
+    else:
+        ends = bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level)
+        several = np.where(n_scored > 1, by_dimension, np.nan)  # one task cannot be resampled
+        bounds = intervals.percentiles(several, *(e.T for e in ends), n_scored)
     gated, complete = _per_dimension(g, g.gated), _per_dimension(g, g.decided & ~g.refused)
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = gated / complete if g.gate != "off" else np.full(gated.shape, np.nan)
@@ -307,8 +324,9 @@ def dimensions(
         pl.Series("dimension", list(g.dimensions) * n_rows),
         *_percent(
             score_pct=by_dimension.ravel(),
-            lo_pct=(lo * alone_ok).ravel(),
-            hi_pct=(hi * alone_ok).ravel(),
+        ),
+        *intervals.columns(bounds),
+        *_percent(
             alone_pct=alone.ravel(),
             baseline_pct=_baselines(g).ravel(),
             drop_pct=_drops(g).ravel(),
@@ -322,15 +340,15 @@ def dimensions(
             n_refused=_per_dimension(g, g.refused).ravel(),
             n_incomplete=_incomplete_per_dimension(g).ravel(),
             n_tasks=_per_dimension(g, np.ones_like(g.scored)).ravel(),
-            n_empty_resamples=replicates.n_empty.T.ravel(),
+            n_empty_resamples=_n_empty(replicates, by_dimension).ravel(),
         ),
     )
     ranks = shared_ranks(bootstrap.overall_means(by_dimension))
     order = sorted(range(n_rows), key=lambda r: (ranks[r] is None, ranks[r] or 0, r))
     table = lines[[r * n_dims + d for r in order for d in range(n_dims)]]
     caption = (
-        f"Mean test score over the tasks solved alone, in percent, with half the {percent(ci_level)} interval "
-        f"({resamples:,} resamples of {_RESAMPLED[resample]})."
+        "Mean test score over the tasks solved alone, in percent, with half the "
+        f"{_interval_words(g, interval, ci_level, resamples, resample)}."
     )
     if g.gate == "off":
         caption = caption.replace("the tasks solved alone", "all tasks").replace("test score", f"score ({g.version})")
@@ -343,18 +361,32 @@ _RESAMPLED = {
 }
 
 
-def _scores(g: Grid, resamples: int, seed: int, resample: Resampling, ci_level: float) -> tuple[Array, Replicates]:
+def _replicates(g: Grid, interval: IntervalKind, resamples: int, seed: int, resample: Resampling) -> Replicates | None:
+    """The bootstrap behind percentile intervals; the rule needs none."""
+    if interval == "rule":
+        return None
     if resample == "tasks":
-        return g.points(), g.replicates(resamples=resamples, seed=seed)
+        return g.replicates(resamples=resamples, seed=seed)
     rng = np.random.default_rng(seed)
-    return g.points(), bootstrap.resample_gated(g.values, g.scored, g.slices, resamples=resamples, rng=rng)
+    return bootstrap.resample_gated(g.values, g.scored, g.slices, resamples=resamples, rng=rng)
 
 
-def _common(g: Grid, by_dimension: Array, replicates: Replicates, resamples: int, seed: int) -> dict[str, Any]:
+def _interval_words(g: Grid, interval: IntervalKind, ci_level: float, resamples: int, resample: Resampling) -> str:
+    if interval == "percentile":
+        return f"{percent(ci_level)} interval ({resamples:,} resamples of {_RESAMPLED[resample]})"
+    return f"{percent(ci_level)} score interval over {intervals.units(g)} within dimension"
+
+
+def _n_empty(replicates: Replicates | None, by_dimension: Array) -> NDArray[np.int64]:
+    """Resamples without a task of the row, shape (rows, dimensions)."""
+    return np.zeros(by_dimension.shape, np.int64) if replicates is None else replicates.n_empty.T
+
+
+def _common(g: Grid, by_dimension: Array, replicates: Replicates | None, resamples: int, seed: int) -> dict[str, Any]:
     """The fields that both results share."""
     r, d = np.nonzero(np.isnan(by_dimension))
     undefined = g.rows.select(ROW)[r].with_columns(_dimension_names(g, d))
-    empty = replicates.n_empty.T
+    empty = _n_empty(replicates, by_dimension)
     r, d = np.nonzero((empty > 0) & np.isfinite(by_dimension))
     empties = g.rows.select(ROW)[r].with_columns(
         _dimension_names(g, d),
@@ -363,7 +395,7 @@ def _common(g: Grid, by_dimension: Array, replicates: Replicates, resamples: int
     single = int((_per_dimension(g, g.scored) == 1).sum())
     remarks = g.notes
     if single:
-        remarks += (f"Scores on a single task: {single} (no interval there, and the overall one is too narrow).",)
+        remarks += (f"Dimension scores on a single task: {single}.",)
     if g.unknown_tasks:
         remarks += ("Task ids are places in published counts: rows are not paired by task.",)
     return {
@@ -440,8 +472,10 @@ class GroupMeans(Result):
 
     Attributes
     ----------
-    table : `group, dimension` (null: overall), `n_rows, score_pct, lo_pct, hi_pct, n_empty_resamples`.
-    differences : `group, other, dimension, diff_points, lo_points, hi_points, n_empty_resamples`, every pair of groups.
+    table : `group, dimension` (null: overall), `n_rows, score_pct, lo_pct, hi_pct, no_interval, n_clusters,
+        n_empty_resamples`.
+    differences : `group, other, dimension, diff_points, lo_points, hi_points, no_interval, n_clusters,
+        n_empty_resamples`, every pair of groups.
     members : group -> names of its rows.
     """
 
@@ -460,6 +494,7 @@ def group_means(
     *,
     resamples: Resamples = RESAMPLES_SCORES,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> GroupMeans:
@@ -471,17 +506,21 @@ def group_means(
     groups : `{group: [models]}` (groups may overlap) or `{model: group}`; or a frame of models with `model` and `group`
         or `open_weights`. None: the paper's frontier models, and open-weight ones by the study's or the registry's
         models table; pseudonyms of simulated data by their first letter.
-    resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `grid`.
+    resamples, seed : of the bootstrap behind `interval="percentile"`.
+    interval : `rule` (see `cilab.stats.methods.uncertainty`), rows paired by task; or `percentile`, over resamples of
+        tasks within dimension.
+    ci_level : a fraction between 0 and 1.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `grid`.
 
     Returns
     -------
     GroupMeans
         A model enters a group once, with its row at the default effort and without an arm. Rows with an undefined
         dimension are left out of the overall mean. Intervals are null where task ids are places in published counts (a
-        mean over rows pairs them by task), and where more than 5 % of the resamples are empty: a row that solves no
-        task of one is filled in (see `cilab.stats.methods.bootstrap.filled`), but fewer than half of the rows have a
-        score. `n_used` counts the alone and test runs of the rows in a group.
+        mean over rows pairs them by task). With percentiles they are where more than 5 % of the resamples are empty: a
+        row that solves no task of one is filled in (see `cilab.stats.methods.bootstrap.filled`), but fewer than half of
+        the rows have a score. `n_used` counts the alone and test runs of the rows in a group.
 
     Raises
     ------
@@ -498,25 +537,24 @@ def group_means(
     named = members(study, g, groups)
     known = {g.rows["model"][r]: r for r in at}
     rows_of = {group: [known[m] for m in models if m in known] for group, models in named.items()}
-    points, replicates = g.points(), g.replicates(resamples=resamples, seed=seed)
-    lines, drawn = [], {}
+    points = g.points()
+    replicates = None if interval == "rule" else g.replicates(resamples=resamples, seed=seed)
+    lines, sides = [], {}
     for group, rows in rows_of.items():
         for d, name in [(None, None), *enumerate(g.dimensions)]:
             score = bootstrap.overall_means(points)[rows] if d is None else points[rows, d]
-            reps = (replicates.overall if d is None else replicates.by_dimension[d])[:, rows]
             there = np.isfinite(score)
-            paired = there.any() and not g.unknown_tasks
-            means = bootstrap.filled(reps[:, there], score[there]).mean(axis=1) if paired else None
-            drawn[group, name] = (score[there], means)
-            lines.append((group, name, int(there.sum()), _mean_or_none(score[there]), *_ends(means, ci_level)))
+            side = _Side.of(g, [r for r, ok in zip(rows, there, strict=True) if ok], d, replicates)
+            sides[group, name] = side
+            lines.append((group, name, int(there.sum()), _mean_or_none(score[there]), *side.ends(ci_level)))
     schema = {"group": pl.String, "dimension": pl.String, "n_rows": pl.Int64}
-    schema |= dict.fromkeys(("score_pct", "lo_pct", "hi_pct"), pl.Float64) | {"n_empty_resamples": pl.Int64}
+    schema |= dict.fromkeys(("score_pct", "lo_pct", "hi_pct"), pl.Float64) | _INTERVAL_EXTRA
     runs = g.runs.filter(pl.col("used") & pl.col("version").is_in(["alone", g.version]))["r"]
     n_used = int(runs.is_in(sorted({r for rows in rows_of.values() for r in rows})).sum())
     n_default = int(runs.is_in(at).sum())
     return GroupMeans(
         table=pl.DataFrame(lines, schema=schema, orient="row"),
-        differences=_group_differences(list(named), [None, *g.dimensions], drawn, ci_level),
+        differences=_group_differences(list(named), [None, *g.dimensions], sides, ci_level),
         members={group: [g.names[r] for r in rows] for group, rows in rows_of.items()},
         resamples=resamples,
         seed=seed,
@@ -526,7 +564,7 @@ def group_means(
         ),
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Mean over models in percent, {percent(ci_level)} intervals over tasks within dimension.",
+        caption=f"Mean over models in percent, {percent(ci_level)} intervals over {intervals.units(g)} in a dimension.",
     )
 
 
@@ -534,25 +572,76 @@ def _mean_or_none(values: Array) -> float | None:
     return 100 * bootstrap.exact_mean(np.asarray(values)) if len(values) else None
 
 
-def _ends(replicates: Array | None, ci_level: float) -> tuple[float | None, float | None, int | None]:
-    """Ends of the interval of fractions, in percent, and the empty resamples; nothing where rows are not paired."""
-    if replicates is None:
-        return None, None, None
-    return bootstrap.interval(100 * replicates, ci_level)[:3]
+_INTERVAL_EXTRA = {**intervals.EXTRA, "n_empty_resamples": pl.Int64}
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A group's mean as contributions of the tasks, and as replicates where percentiles are asked for."""
+
+    g: Grid
+    mean: float
+    parts: tuple[Array, Array, Array] | None
+    draws: Array | None
+
+    @classmethod
+    def of(cls, g: Grid, rows: Sequence[int], d: int | None, replicates: Replicates | None) -> _Side:
+        """Of the rows that have a score, overall or in dimension `d`."""
+        if not rows:
+            return cls(g, math.nan, None, None)
+        mean, *parts = intervals.of_rows(g, rows, d)
+        draws = None
+        if replicates is not None:
+            of = replicates.overall if d is None else replicates.by_dimension[d]
+            points = g.points()[rows].mean(axis=1) if d is None else g.points()[rows, d]
+            draws = bootstrap.filled(of[:, rows], points).mean(axis=1)
+        influence, weight, centre = parts
+        return cls(g, mean, (influence, weight, centre), draws)
+
+    def ends(self, ci_level: float) -> tuple[float | None, float | None, str | None, int, int | None]:
+        """`lo, hi` in percent, why there is none, units, empty resamples."""
+        if self.parts is None:
+            return None, None, None, 0, None
+        if self.g.unknown_tasks:
+            return None, None, intervals.UNPAIRED, 0, None
+        if self.draws is not None:
+            return _percentile_ends(self.g, self.draws, self.parts[1] > 0, ci_level)
+        return _rule_ends(intervals.linear(self.g, self.mean, *self.parts, ci_level=ci_level))
+
+    def minus(self, other: _Side, ci_level: float) -> tuple[float | None, float | None, str | None, int, int | None]:
+        """The same of the difference, paired by task."""
+        assert self.parts is not None and other.parts is not None
+        if self.g.unknown_tasks:
+            return None, None, intervals.UNPAIRED, 0, None
+        used = (self.parts[1] > 0) | (other.parts[1] > 0)
+        if self.draws is not None and other.draws is not None:
+            return _percentile_ends(self.g, self.draws - other.draws, used, ci_level)
+        influence = self.parts[0] - other.parts[0]
+        return _rule_ends(intervals.linear(self.g, self.mean - other.mean, influence, used=used, ci_level=ci_level))
+
+
+def _rule_ends(found: Bounds) -> tuple[float | None, float | None, str | None, int, int | None]:
+    lo, hi, n, reason, *_ = found.times(100)
+    return lo, hi, reason, n, None
+
+
+def _percentile_ends(
+    g: Grid, draws: Array, used: Mask, ci_level: float
+) -> tuple[float | None, float | None, str | None, int, int | None]:
+    lo, hi, n_empty, reason = bootstrap.interval(100 * draws, ci_level)
+    return lo, hi, reason, intervals.n_clusters(g, used), n_empty
 
 
 def _group_differences(
-    groups: Sequence[str], names: Sequence[str | None], drawn: Mapping[tuple, tuple], ci_level: float
+    groups: Sequence[str], names: Sequence[str | None], sides: Mapping[tuple, _Side], ci_level: float
 ) -> pl.DataFrame:
     lines = []
     for i, a in enumerate(groups):
         for b in groups[i + 1 :]:
             for name in names:
-                (score_a, reps_a), (score_b, reps_b) = drawn[a, name], drawn[b, name]
-                if len(score_a) and len(score_b):
-                    difference = 100 * (bootstrap.exact_mean(score_a) - bootstrap.exact_mean(score_b))
-                    both = reps_a is not None and reps_b is not None
-                    lines.append((a, b, name, difference, *_ends(reps_a - reps_b if both else None, ci_level)))
+                one, two = sides[a, name], sides[b, name]
+                if one.parts is not None and two.parts is not None:
+                    lines.append((a, b, name, 100 * (one.mean - two.mean), *one.minus(two, ci_level)))
     schema = {"group": pl.String, "other": pl.String, "dimension": pl.String}
-    schema |= dict.fromkeys(("diff_points", "lo_points", "hi_points"), pl.Float64) | {"n_empty_resamples": pl.Int64}
+    schema |= dict.fromkeys(("diff_points", "lo_points", "hi_points"), pl.Float64) | _INTERVAL_EXTRA
     return pl.DataFrame(lines, schema=schema, orient="row")

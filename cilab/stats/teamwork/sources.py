@@ -18,9 +18,11 @@ from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.numbers import percent
 from cilab.results.result import Result
-from cilab.stats.methods import bootstrap
+from cilab.stats.methods import bootstrap, uncertainty
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows, members
 from cilab.stats.teamwork.items import _task_means
@@ -86,6 +88,7 @@ def sources(
     groups: Groups = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> SourcesResult:
@@ -96,7 +99,9 @@ def sources(
     study : opened study or data set whose tasks table has `source_family` and `real_world`.
     groups : as in `cilab.stats.teamwork.scores.group_means`; its group `frontier` is shown beside all models.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -119,10 +124,11 @@ def sources(
     g.need_known_tasks("sources")
     if g.tasks["source_family"].null_count() == g.tasks.height:
         raise TableError("sources: no task has a source_family; it stands in the tasks table or in the runs")
-    rows, summary, dims = _kinds(g, resamples, seed, ci_level)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
+    rows, summary, dims = _kinds(how)
     n_used, n_families = _used(g, dims)
     return SourcesResult(
-        table=_families(study, g, groups, resamples, seed, ci_level),
+        table=_families(study, how, groups),
         rows=rows,
         summary=summary,
         dimensions=dims,
@@ -156,7 +162,8 @@ def _used(g: Grid, dims: Sequence[str]) -> tuple[int, int]:
     return int((of["kind"] | family).sum()), int(family.sum())
 
 
-def _families(study: Any, g: Grid, groups: Any, resamples: int, seed: int, ci_level: float) -> pl.DataFrame:
+def _families(study: Any, how: task_runs.Resampled, groups: Any) -> pl.DataFrame:
+    g = how.g
     at = default_rows(g)
     plain = g.take(at) if at else g
     mean = _task_means(plain, plain.scored)
@@ -168,13 +175,11 @@ def _families(study: Any, g: Grid, groups: Any, resamples: int, seed: int, ci_le
         frontier = []
     chosen = np.isin(plain.rows["model"].to_numpy(), frontier)
     best = _task_means(plain, plain.scored & chosen[:, None]) if chosen.any() else np.full(len(mean), np.nan)
-    rng = np.random.default_rng(seed)
-    counts = np.hstack([bootstrap.draw_counts(d.stop - d.start, resamples, rng) for d in g.slices])
     lines = []
     for family in sorted(g.tasks["source_family"].drop_nulls().unique()):
         own = (g.tasks["source_family"] == family).fill_null(False).to_numpy()
         there = own & np.isfinite(mean)
-        value, lo, hi, n_empty = _weighted(mean, there, counts, ci_level)
+        value, found, n_empty = _weighted(mean, there, how)
         real = g.tasks.filter(pl.Series(own))["real_world"].drop_nulls().unique()
         both = own & np.isfinite(best)
         lines.append(
@@ -183,31 +188,37 @@ def _families(study: Any, g: Grid, groups: Any, resamples: int, seed: int, ci_le
                 "real_world": real[0] if len(real) == 1 else None,
                 "n_tasks": int(own.sum()),
                 "mean_value_pct": value,
-                "lo_pct": lo,
-                "hi_pct": hi,
+                **intervals.cells(found),
                 "frontier_pct": 100 * bootstrap.exact_mean(best[both]) if both.any() else None,
                 "n_empty_resamples": n_empty,
             }
         )
     schema = {"source_family": pl.String, "real_world": pl.Boolean, "n_tasks": pl.Int64}
-    schema |= dict.fromkeys(("mean_value_pct", "lo_pct", "hi_pct", "frontier_pct"), pl.Float64)
+    schema |= dict.fromkeys(("mean_value_pct", "lo_pct", "hi_pct"), pl.Float64) | intervals.EXTRA
+    schema["frontier_pct"] = pl.Float64
     schema["n_empty_resamples"] = pl.Int64
     return pl.DataFrame(lines, schema=schema, orient="row").sort("mean_value_pct", nulls_last=True)
 
 
-def _weighted(mean: Array, there: Mask, counts: Array, ci_level: float) -> tuple[float | None, float | None, Any, int]:
+def _weighted(mean: Array, there: Mask, how: task_runs.Resampled) -> tuple[float | None, Bounds, int]:
     """Mean of the tasks that are there, in percent, its interval, and how many resamples hold none of them."""
     if not there.any():
-        return None, None, None, 0
-    value, drawn = 100 * bootstrap.exact_mean(mean[there]), counts[:, there]
+        return None, Bounds(), 0
+    value, drawn = 100 * bootstrap.exact_mean(mean[there]), how.counts[:, there]
+    if how.interval == "rule":
+        clusters, unit = how.g.clusters[there], how.g.cluster_name
+        return value, uncertainty.mean_bounds(mean[there], clusters=clusters, unit=unit, ci_level=how.ci_level), 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        lo, hi, n_empty, _ = bootstrap.interval(100 * (drawn @ mean[there]) / drawn.sum(axis=1), ci_level)
+        lo, hi, n_empty, why = bootstrap.interval(100 * (drawn @ mean[there]) / drawn.sum(axis=1), how.ci_level)
     # One task is the same in every resample that holds it: no spread to speak of.
-    return (value, lo, hi, n_empty) if there.sum() > 1 else (value, None, None, n_empty)
+    n = int(there.sum())
+    found = Bounds(lo, hi, n, why) if n > 1 else Bounds(n_clusters=n, reason=uncertainty.too_few(n))
+    return value, found.times(0.01), n_empty
 
 
-def _kinds(g: Grid, resamples: int, seed: int, ci_level: float) -> tuple[pl.DataFrame, pl.DataFrame, tuple[str, ...]]:
+def _kinds(how: task_runs.Resampled) -> tuple[pl.DataFrame, pl.DataFrame, tuple[str, ...]]:
     """The two scores of every row, what they have in common, and the dimensions they rest on."""
+    g = how.g
     real = (g.tasks["real_world"] == True).fill_null(False).to_numpy()  # noqa: E712
     built = (g.tasks["real_world"] == False).fill_null(False).to_numpy()  # noqa: E712
     dims = [i for i, d in enumerate(g.slices) if real[d].any() and built[d].any()]
@@ -216,7 +227,7 @@ def _kinds(g: Grid, resamples: int, seed: int, ci_level: float) -> tuple[pl.Data
     masks = [g.scored & kind[None, :] for kind in (real, built)]
     x, y = (bootstrap.overall_means(g.points(mask)[:, dims]) for mask in masks)
     # One seed, so one set of resamples: a task drawn for one kind is drawn for the other as well.
-    drawn = [g.replicates(m, resamples=resamples, seed=seed).by_dimension[dims].mean(axis=0) for m in masks]
+    drawn = [task_runs.score_draws(g, how.counts, used=m)[1][dims].mean(axis=0) for m in masks]
     there = np.isfinite(x) & np.isfinite(y)
     rows = g.rows.select("row").with_columns(
         pl.Series("real_world_pct", 100 * x).fill_nan(None),
@@ -224,26 +235,27 @@ def _kinds(g: Grid, resamples: int, seed: int, ci_level: float) -> tuple[pl.Data
         pl.Series("difference_points", 100 * (x - y)).fill_nan(None),
     )
     a, b = x[there], y[there]
-    r, tau = pearson(a, b, ci_level=ci_level), kendall_tau_b(a, b)
+    r, tau = pearson(a, b, ci_level=how.ci_level), kendall_tau_b(a, b)
     by_task = bootstrap.row_correlations(
         *(bootstrap.filled(of[:, there], points) for of, points in zip(drawn, (a, b), strict=True))
     )
     n = int(there.sum())
     lines = [
-        ("pearson_r", r.estimate, *_resampled(by_task, ci_level, n, r.reason if r.estimate is None else None)),
+        ("pearson_r", r.estimate, *_resampled(by_task, how, n, r.reason if r.estimate is None else None)),
         ("pearson_r_over_rows", r.estimate, r.lo, r.hi, "rows (Fisher's z)", n, r.reason, None),
         ("kendall_tau_b", tau.estimate, None, None, None, n, tau.reason, None),
     ]
     if n:
         gap = bootstrap.filled((drawn[0] - drawn[1])[:, there], a - b)
         harder = 100 * bootstrap.exact_mean(a - b)
-        lines.append(("benchmark_harder_points", harder, *_resampled(100 * gap.mean(axis=1), ci_level, n, None)))
+        lines.append(("benchmark_harder_points", harder, *_resampled(100 * gap.mean(axis=1), how, n, None)))
     return rows, pl.DataFrame(lines, schema=_SUMMARY, orient="row"), tuple(g.dimensions[i] for i in dims)
 
 
-def _resampled(replicates: Array, ci_level: float, n: int, reason: str | None) -> tuple[Any, ...]:
+def _resampled(replicates: Array, how: task_runs.Resampled, n: int, reason: str | None) -> tuple[Any, ...]:
     """`lo` to `n_empty_resamples` of a line of the summary; `reason` says why the value itself is missing."""
     if reason:
         return None, None, None, n, reason, None
-    found = bootstrap.interval(replicates, ci_level)
-    return found.lo, found.hi, None if found.lo is None else "tasks", n, found.reason, found.n_empty
+    found = how.bounds(replicates)
+    n_empty = int(np.isnan(replicates).sum())
+    return found.lo, found.hi, None if found.lo is None else intervals.units(how.g), n, found.reason, n_empty

@@ -18,10 +18,10 @@ from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, number
 from cilab.results.sheet import Sheet
-from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import sign_test
-from cilab.stats.teamwork import task_runs
+from cilab.stats.methods.uncertainty import IntervalKind
+from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.compare import NO_ARM
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows
@@ -76,6 +76,7 @@ def takeover(
     groups: Groups = None,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> Takeover:
@@ -91,7 +92,9 @@ def takeover(
     carried : the evidence that says that it survived.
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     resamples, seed, ci_level : of the bootstrap over tasks.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -121,14 +124,14 @@ def takeover(
         raise TableError(f"runs: no scored test run of {TAKING_OVER} on a task solved alone")
     if runs["evidence"].null_count() == runs.height:
         raise TableError("runs: no takeover has evidence, so what it carried is not known")
-    counts = task_runs.task_counts(g, resamples, seed)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
     own = _takeovers(study, g, "baseline")
     n_used = runs.height + own.height
     sums = _sums(g, runs, own, carried)
     of_kind = _kinds(g, kinds)
     return Takeover(
-        table=_table(study, g, sums, of_kind, groups, counts, ci_level),
-        differences=_differences(g, sums, of_kind, counts, ci_level),
+        table=_table(study, how, sums, of_kind, groups),
+        differences=_differences(how, sums, of_kind),
         resamples=resamples,
         seed=seed,
         remarks=whole.notes,
@@ -203,13 +206,12 @@ def _arms(g: Grid) -> dict[str, list[int]]:
 
 def _table(
     study: Any,
-    g: Grid,
+    how: task_runs.Resampled,
     sums: Mapping[str, Array],
     of_kind: Mapping[str, np.ndarray],
     groups: Mapping[str, Any] | pl.DataFrame | None,
-    counts: Array,
-    ci_level: float,
 ) -> pl.DataFrame:
+    g = how.g
     of_group = {"all": list(range(g.rows.height)), **task_runs.groups_of(study, g, groups)}
     lines = []
     for kind, tasks in of_kind.items():
@@ -224,9 +226,9 @@ def _table(
                 lines.append(
                     {"kind": kind, "arm": arm, "group": group, "n_models": int(played)}
                     | {f"n_{name}": int(part[name].sum()) for name in names}
-                    | task_runs.share(part["carried"], part["runs"], counts).percent("carried_", ci_level)
-                    | task_runs.share(part["passed"], part["runs"], counts).percent("passed_", ci_level)
-                    | task_runs.share(part["own_start"], part["own_runs"], counts).percent("own_start_", ci_level)
+                    | task_runs.share(part["carried"], part["runs"], how).percent("carried_")
+                    | task_runs.share(part["passed"], part["runs"], how).percent("passed_")
+                    | task_runs.share(part["own_start"], part["own_runs"], how).percent("own_start_")
                 )
     return pl.DataFrame(lines, infer_schema_length=None)
 
@@ -239,34 +241,34 @@ def _cells(g: Grid, rows: Sequence[int], tasks: np.ndarray) -> np.ndarray:
 
 _DIFFERENCES = {"kind": pl.String, "arm": pl.String, "other": pl.String, "n_pairs": pl.Int64}
 _DIFFERENCES |= dict.fromkeys(("carried_pct", "other_carried_pct", "diff_points", "lo_points", "hi_points"), pl.Float64)
+_DIFFERENCES |= intervals.EXTRA
 _DIFFERENCES |= {"n_more": pl.Int64, "n_fewer": pl.Int64, "n_tied": pl.Int64, "p": pl.Float64}
 
 
 def _differences(
-    g: Grid, sums: Mapping[str, Array], of_kind: Mapping[str, np.ndarray], counts: Array, ci_level: float
+    how: task_runs.Resampled, sums: Mapping[str, Array], of_kind: Mapping[str, np.ndarray]
 ) -> pl.DataFrame:
-    arms = _arms(g)
+    arms = _arms(how.g)
     names = list(arms)
     lines = []
     for kind, tasks in of_kind.items():
         for i, other in enumerate(names):
             for arm in names[i + 1 :]:
-                line = _difference(g, sums, tasks, arms[arm], arms[other], counts, ci_level)
+                line = _difference(how, sums, tasks, arms[arm], arms[other])
                 if line is not None:
                     lines.append({"kind": kind, "arm": arm, "other": other} | line)
     return pl.DataFrame(lines, schema=_DIFFERENCES, orient="row")
 
 
 def _difference(
-    g: Grid,
+    how: task_runs.Resampled,
     sums: Mapping[str, Array],
     tasks: np.ndarray,
     arm: Sequence[int],
     other: Sequence[int],
-    counts: Array,
-    ci_level: float,
 ) -> dict[str, Any] | None:
     """One arm minus another, over the models and tasks that both have; None where there are none."""
+    g = how.g
     of_model = {g.rows["model"][r]: r for r in other}
     pairs = [(r, of_model[g.rows["model"][r]]) for r in arm if g.rows["model"][r] in of_model]
     if not pairs:
@@ -281,16 +283,22 @@ def _difference(
     change = np.round((a - b)[both], 12)
     test = sign_test(change)
     below = both.sum(axis=0).astype(float)
-    drawn = task_runs.share((a - b).sum(axis=0), below, counts)
-    lo, hi = bootstrap.ends(drawn.draws, ci_level) if drawn.n_tasks > 1 else (None, None)
+    above = (a - b).sum(axis=0)
+    point, draws = task_runs.shares_by_row(above[None], below[None], how.counts)
+    used = below > 0
+    if how.interval == "rule":
+        found = intervals.linear(
+            g, float(point[0]), (above - point[0] * below) / below.sum(), used=used, ci_level=how.ci_level
+        )
+    else:
+        found = how.bounds(draws[:, 0], used)
     more = int((change > 0).sum())
     return {
         "n_pairs": int(both.sum()),
         "carried_pct": 100 * float(a.sum() / both.sum()),
         "other_carried_pct": 100 * float(b.sum() / both.sum()),
-        "diff_points": 100 * drawn.point,
-        "lo_points": None if lo is None else 100 * lo,
-        "hi_points": None if hi is None else 100 * hi,
+        "diff_points": 100 * float(point[0]),
+        **intervals.cells(found, unit="points"),
         "n_more": more,
         "n_fewer": test.n - more,
         "n_tied": test.n_dropped,

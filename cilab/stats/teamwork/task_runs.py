@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from cilab.core.frames import as_lazy, runs_of
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
 from cilab.results.result import Result
-from cilab.stats.methods import bootstrap
+from cilab.stats.methods import bootstrap, uncertainty
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.hypothesis_tests import pearson
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import Grid
 from cilab.stats.teamwork.groups import default_rows, members
 
@@ -118,19 +120,44 @@ def summed(g: Grid, runs: pl.DataFrame, values: pl.Series) -> Array:
     return np.bincount(at, weights=values.to_numpy(), minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def task_counts(g: Grid, resamples: int, seed: int) -> Array:
-    """How often each task stands in each resample, drawn within dimension, shape (resamples, T).
+@dataclass(frozen=True, eq=False)
+class Resampled:
+    """A grid, and how what is read off it gets its intervals.
+
+    Attributes
+    ----------
+    g : the grid.
+    counts : how often each task stands in each resample, shape (resamples, T).
+    interval, ci_level : which interval (see `cilab.stats.methods.uncertainty`), and its level.
+    """
+
+    g: Grid
+    counts: Array
+    interval: IntervalKind = "rule"
+    ci_level: float = CI_LEVEL
+
+    def where(self, tasks: Mask) -> Resampled:
+        """The same with some of the tasks only."""
+        return replace(self, g=self.g.where(tasks), counts=self.counts[:, tasks])
+
+    def take(self, rows: Sequence[int]) -> Resampled:
+        """The same with some of the rows only."""
+        return replace(self, g=self.g.take(rows))
+
+    def bounds(self, draws: Array, used: Mask | None = None) -> Bounds:
+        """Interval of any quantity by its replicates; it rests on the `used` tasks, by default all that are scored."""
+        used = self.g.scored.any(axis=0) if used is None else used
+        return intervals.drawn(self.g, draws, used, interval=self.interval, ci_level=self.ci_level)
+
+
+def resampled(
+    g: Grid, resamples: int, seed: int | Sequence[int], interval: IntervalKind = "rule", ci_level: float = CI_LEVEL
+) -> Resampled:
+    """Clusters of tasks drawn within dimension, the same resamples for every row.
 
     Tasks whose gate no row has decided are not drawn, as in `Grid.replicates`.
     """
-    rng = np.random.default_rng(seed)
-    drawn = (g.decided & ~g.refused).any(axis=0)
-    counts = np.zeros((resamples, g.tasks.height))
-    for tasks in g.slices:
-        at = np.flatnonzero(drawn[tasks]) + tasks.start
-        if len(at):
-            counts[:, at] = bootstrap.draw_counts(len(at), resamples, rng)
-    return counts
+    return Resampled(g, g.task_counts(resamples, seed), interval, ci_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,35 +168,39 @@ class Share:
     ----------
     point : the ratio; NaN where the lower sum is 0.
     draws : its bootstrap replicates; NaN where a resample has nothing below the line.
-    n_tasks : tasks that stand below the line.
+    bounds : its interval, fractions.
     """
 
     point: float
     draws: Array
-    n_tasks: int
+    bounds: Bounds
 
-    def percent(self, prefix: str = "", ci_level: float = CI_LEVEL) -> dict[str, float | None]:
-        """`share_pct, lo_pct, hi_pct`; no interval for a share of one task, null where nothing is below the line."""
-        if math.isnan(self.point):
-            return {f"{prefix}share_pct": None, f"{prefix}lo_pct": None, f"{prefix}hi_pct": None}
-        lo, hi = bootstrap.ends(self.draws, ci_level) if self.n_tasks > 1 else (None, None)
-        return {
-            f"{prefix}share_pct": 100 * self.point,
-            f"{prefix}lo_pct": None if lo is None else 100 * lo,
-            f"{prefix}hi_pct": None if hi is None else 100 * hi,
-        }
+    def percent(self, prefix: str = "") -> dict[str, float | int | str | None]:
+        """`share_pct, lo_pct, hi_pct, no_interval, n_clusters`; all null where nothing is below the line."""
+        point = None if math.isnan(self.point) else 100 * self.point
+        return {f"{prefix}share_pct": point, **intervals.cells(self.bounds, prefix)}
 
 
-def share(above: Array, below: Array, counts: Array) -> Share:
+def share(above: Array, below: Array, how: Resampled) -> Share:
     """The pooled share: sum of `above` over sum of `below`, both of shape (T,)."""
-    return shares(above[None], below[None], counts)[0]
+    return shares(above[None], below[None], how)[0]
 
 
-def shares(above: Array, below: Array, counts: Array) -> list[Share]:
+def shares(above: Array, below: Array, how: Resampled) -> list[Share]:
     """Pooled shares, one for each line of `above` and `below`, shape (K, T); one product instead of K small ones."""
-    points, draws = shares_by_row(above, below, counts)
-    n_tasks = (below > 0).sum(axis=1)
-    return [Share(float(p), d, int(n)) for p, d, n in zip(points, draws.T, n_tasks, strict=True)]
+    points, draws = shares_by_row(above, below, how.counts)
+    found = [_share_bounds(*of, how) for of in zip(points, draws.T, above, below, strict=True)]
+    return [Share(float(p), d, b) for p, d, b in zip(points, draws.T, found, strict=True)]
+
+
+def _share_bounds(point: float, draws: Array, above: Array, below: Array, how: Resampled) -> Bounds:
+    if math.isnan(point):
+        return Bounds()
+    n = intervals.n_clusters(how.g, below > 0)
+    if how.interval == "rule":
+        return intervals.share(how.g, above, below, ci_level=how.ci_level)
+    lo, hi = bootstrap.ends(draws, how.ci_level) if n > 1 else (None, None)
+    return Bounds(lo, hi, n, None if n > 1 else uncertainty.too_few(n, how.g.cluster_name))
 
 
 def shares_by_row(above: Array, below: Array, counts: Array) -> tuple[Array, Array]:
@@ -197,7 +228,7 @@ def paired(g: Grid, draws: Array) -> Array | None:
 
 
 def correlation(
-    x: Array, y: Array, x_draws: Array | None, y_draws: Array | None, ci_level: float = CI_LEVEL
+    x: Array, y: Array, x_draws: Array | None, y_draws: Array | None, how: Resampled
 ) -> dict[str, float | int | str | None]:
     """Pearson's r over rows with both intervals, labelled, and p from the t-test.
 
@@ -208,17 +239,21 @@ def correlation(
     """
     there = np.isfinite(x) & np.isfinite(y)
     out: dict[str, float | int | str | None] = {"n_rows": int(there.sum()), "r": None, "lo": None, "hi": None}
-    out |= {"lo_models": None, "hi_models": None, "p": None, "n_empty_resamples": 0, "undefined": None}
+    out |= {"no_interval": None, "n_clusters": None, "lo_models": None, "hi_models": None, "p": None}
+    out |= {"n_empty_resamples": 0, "undefined": None}
     if there.sum() < LEAST_ROWS:
         return out | {"undefined": f"fewer than {LEAST_ROWS} rows"}
-    test = pearson(x[there], y[there], ci_level=ci_level)
+    test = pearson(x[there], y[there], ci_level=how.ci_level)
     if test.estimate is None:
         return out | {"undefined": test.reason}
     out |= {"r": test.estimate, "lo_models": test.lo, "hi_models": test.hi, "p": test.p}
     if x_draws is not None and y_draws is not None:
         draws = bootstrap.row_correlations(x_draws[:, there], y_draws[:, there])
-        lo, hi = bootstrap.ends(draws, ci_level)
-        out |= {"lo": lo, "hi": hi, "n_empty_resamples": int(np.isnan(draws).sum())}
+        found = how.bounds(draws)
+        out |= {"lo": found.lo, "hi": found.hi, "no_interval": found.reason, "n_clusters": found.n_clusters}
+        out |= {"n_empty_resamples": int(np.isnan(draws).sum())}
+    else:
+        out |= {"no_interval": intervals.UNPAIRED}
     return out
 
 
@@ -230,7 +265,9 @@ def least_squares(x: Array, y: Array) -> tuple[float, float]:
 
 CORRELATION_SCHEMA: dict[str, Any] = {
     "n_rows": pl.Int64,
-    **dict.fromkeys(("r", "lo", "hi", "lo_models", "hi_models", "p"), pl.Float64),
+    **dict.fromkeys(("r", "lo", "hi"), pl.Float64),
+    **intervals.EXTRA,
+    **dict.fromkeys(("lo_models", "hi_models", "p"), pl.Float64),
     "n_empty_resamples": pl.Int64,
     "undefined": pl.String,
 }

@@ -25,6 +25,8 @@ from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, Mask
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
 from cilab.stats.methods.row_task_model import Trials, expit
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.fill_in import (
     check_fillable,
     fillable,
@@ -96,6 +98,7 @@ def weighting(
     clip: Annotated[float, _clip] = CLIP,
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> WeightingResult:
@@ -115,7 +118,9 @@ def weighting(
     study : runs table (polars or pandas), opened study or data set.
     clip : the least propensity used, a fraction.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension, propensities and outcome model held fixed.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -139,10 +144,10 @@ def weighting(
     weights = np.where(g.scored, 1 / np.maximum(propensity, max(clip, 1e-12)), 0.0)
     means = _Means(g, weights, outcome, g.scored | failed)
     points = means.of([np.ones((1, d.stop - d.start)) for d in g.slices])
-    rng = np.random.default_rng(seed)
-    replicates = means.of([bootstrap.draw_counts(d.stop - d.start, resamples, rng) for d in g.slices])
-    dimensions = _dimension_table(g, points, replicates, ci_level, propensity, weights, clip)
-    table = _row_table(g, points, replicates, ci_level)
+    how = task_runs.resampled(g, resamples, seed, interval, ci_level)
+    replicates = means.of([how.counts[:, d] for d in g.slices])
+    dimensions = _dimension_table(how, points, replicates, propensity, weights, clip)
+    table = _row_table(how, points, replicates)
     tau = {name: _tau(table, name) for name in ("ipw", "dr")}
     return WeightingResult(
         table=table,
@@ -202,37 +207,51 @@ class _Means:
 # -- tables -----------------------------------------------------------------------------------------------
 
 
-def _row_table(g: Grid, points: dict[str, Array], replicates: dict[str, Array], ci_level: float) -> pl.DataFrame:
+def _row_table(how: task_runs.Resampled, points: dict[str, Array], replicates: dict[str, Array]) -> pl.DataFrame:
+    g = how.g
     score = bootstrap.overall_means(g.points())
     lines = g.rows.select(ROW).with_columns(
         pl.Series("rank", shared_ranks(score), dtype=pl.Int64), *percent_columns(score_pct=score)
     )
     for name in ("ipw", "dr"):
         new = points[name][:, 0].mean(axis=0)
-        lo, hi = bootstrap.percentile_interval(replicates[name].mean(axis=0), ci_level)
+        lo, hi, why, n = _ends(how, new, replicates[name].mean(axis=0).T, g.scored)
         numbers = {f"{name}_pct": new, f"{name}_lo_pct": lo, f"{name}_hi_pct": hi, f"{name}_change_points": new - score}
+        lines = lines.with_columns(pl.Series("no_interval", why, dtype=pl.String), pl.Series("n_clusters", n))
         ranks = pl.Series(f"{name}_rank", shared_ranks(new), dtype=pl.Int64)
         lines = lines.with_columns(*percent_columns(**numbers), ranks)
     return lines.sort("rank", nulls_last=True, maintain_order=True)
 
 
+def _ends(
+    how: task_runs.Resampled, points: Array, draws: Array, used: Mask
+) -> tuple[Array, Array, list[str | None], list[int]]:
+    """Ends of the intervals of `points`, each with its replicates and the tasks that it rests on."""
+    found = [how.bounds(d, u) if np.isfinite(p) else Bounds() for p, d, u in zip(points, draws, used, strict=True)]
+    lo, hi = (np.array([np.nan if b[i] is None else b[i] for b in found], float) for i in (0, 1))
+    return lo, hi, [b.reason for b in found], [b.n_clusters for b in found]
+
+
 def _dimension_table(
-    g: Grid,
+    how: task_runs.Resampled,
     points: dict[str, Array],
     replicates: dict[str, Array],
-    ci_level: float,
     propensity: Array,
     weights: Array,
     clip: float,
 ) -> pl.DataFrame:
+    g = how.g
     n_rows, n_dims = g.rows.height, len(g.slices)
     score = g.points()
+    used = np.array([[u & (g.dimension_of == d) for d in range(n_dims)] for u in g.scored])
     lines = g.rows.select(ROW)[np.repeat(np.arange(n_rows), n_dims)].with_columns(
         pl.Series("dimension", list(g.dimensions) * n_rows, dtype=pl.String), *percent_columns(score_pct=score.ravel())
     )
     for name in ("ipw", "dr"):
         new = points[name][:, 0].T
-        lo, hi = bootstrap.percentile_interval(replicates[name].transpose(1, 2, 0), ci_level)
+        draws = replicates[name].transpose(2, 0, 1).reshape(n_rows * n_dims, -1)
+        lo, hi, why, n = _ends(how, new.ravel(), draws, used.reshape(n_rows * n_dims, -1))
+        lines = lines.with_columns(pl.Series("no_interval", why, dtype=pl.String), pl.Series("n_clusters", n))
         numbers = {f"{name}_pct": new, f"{name}_lo_pct": lo, f"{name}_hi_pct": hi, f"{name}_change_points": new - score}
         lines = lines.with_columns(*percent_columns(**{k: v.ravel() for k, v in numbers.items()}))
     failed = fillable(g)
