@@ -19,6 +19,7 @@ CI_LEVEL = 0.95
 #: Arguments that may be set for a while: those that several estimators take.
 NAMES = (
     *("ci_level", "resamples", "seed", "gate", "version", "allow_partial", "reviews", "benchmark", "models"),
+    *("common_tasks", "cluster", "refused", "missing"),
     *("dimensions", "groups", "rater", "outcome", "maze_size", "wall_density", "arm", "splits", "method"),
 )
 _SET: ContextVar[Mapping[str, Any]] = ContextVar("cilab.options", default=MappingProxyType({}))

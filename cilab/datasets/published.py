@@ -455,8 +455,8 @@ def _tasks(leaderboard: pl.DataFrame) -> pl.DataFrame:
 def hand_worked_round() -> Dataset:
     """A round of three rows, two dimensions and six tasks, small enough to score by hand.
 
-    It has what the published round has not: three seeds, halves in conflict, a refusal in a test, a missing seed,
-    a row at high effort. The names are pseudonyms: nobody played it.
+    It has what the published round has not: three seeds, halves in conflict, a refusal in a test, a test that ended in
+    an error, a row at high effort. The names are pseudonyms: nobody played it.
 
     Returns
     -------

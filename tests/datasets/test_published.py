@@ -286,13 +286,12 @@ def test_the_hand_worked_round_has_every_trap_and_says_that_it_is_invented() -> 
     data = datasets.hand_worked_round()
     runs = data.runs.collect()
     assert data.simulated and runs["model"].str.starts_with("sim:").all()
-    assert runs["run_id"].n_unique() == runs.height == 89
+    assert runs["run_id"].n_unique() == runs.height == 90
     assert runs.filter(pl.col("status") == "refused")["task_id"].to_list() == ["hand:initiative:1"]
     assert 0.5 in runs.filter(pl.col("dimension") == "handling_conflict")["score"].to_list()
     assert runs["effort"].unique().sort().to_list() == [None, "high"]
-    tests = runs.filter(pl.col("version") == "test").group_by("model", "effort", "task_id").len()
-    short = tests.filter(pl.col("len") < 3)
-    assert short.select("model", "task_id").rows() == [("sim:H2", "hand:initiative:2")]
+    error = runs.filter(pl.col("status") == "error")
+    assert error.select("model", "task_id", "version").rows() == [("sim:H2", "hand:initiative:2", "test")]
     scores = data.truth["scores"]
     line = scores.filter((pl.col("model") == "sim:H2") & pl.col("dimension").is_null())
     assert line.select("score", "score_partial").row(0) == pytest.approx((17 / 24, 7 / 12))

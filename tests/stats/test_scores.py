@@ -37,6 +37,7 @@ COLUMNS = [
     "public_pct",
     "held_out_pct",
     "n_gated",
+    "n_scored",
     "n_complete",
     "n_refused",
     "n_tasks",
@@ -179,7 +180,7 @@ def test_the_hand_worked_round_comes_out_exactly(partial: bool) -> None:
 def test_an_incomplete_task_is_listed_with_what_it_has() -> None:
     result = leaderboard(datasets.hand_worked_round(), resamples=100)
     assert result.incomplete.rows() == [
-        ("sim:H2", None, None, "hand:initiative:2", "taking_initiative", "2 scored test runs")
+        ("sim:H2", None, None, "hand:initiative:2", "taking_initiative", "1 of 3 test runs ended in an error")
     ]
     assert "Incomplete tasks: 1, in 1 of the rows" in " ".join(result.notes())
     assert leaderboard(datasets.hand_worked_round(), resamples=100, allow_partial=True).incomplete.height == 0
@@ -248,7 +249,7 @@ def test_a_missing_alone_run_leaves_the_gate_open_unless_partial_runs_are_allowe
     rows += [run("m", "d:1", "alone", 1.0, 1), run("m", "d:2", "alone", None, 1)]
     result = leaderboard(table(rows), resamples=50)
     assert result.table["score_pct"].to_list() == [100.0]
-    assert result.incomplete["reason"].to_list() == ["no verdict alone"]
+    assert result.incomplete["reason"].to_list() == ["1 of 2 alone runs ended in an error"]
     assert leaderboard(table(rows), resamples=50, allow_partial=True).table["score_pct"].to_list() == [50.0]
 
 
@@ -591,7 +592,7 @@ def test_a_bad_argument_is_refused_by_name(arguments, message) -> None:
 
 
 def test_an_unknown_argument_is_refused_by_the_estimator_with_the_nearest_known() -> None:
-    with pytest.raises(TableError, match=r"^group_means has no argument 'resample'\. Did you mean resamples\?"):
+    with pytest.raises(TableError, match=r"^group_means has no argument 'resample'\. Did you mean resamples, "):
         group_means(random_runs(1), resample=50)
     with pytest.raises(TableError, match=r"^grid has no argument 'modles'\. Did you mean models\?"):
         grid(random_runs(1), modles=["m1"])

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cilab.core.errors import TableError, nearest
-from cilab.core.frames import Provenance, read_rows
+from cilab.core.frames import Provenance, read_rows, runs_of
 from cilab.core.vocabulary import ROW, check_statuses
 from cilab.results.estimator import opened, scope, settled
 from cilab.results.names import row_names
@@ -27,13 +27,28 @@ from cilab.teamwork.terms import DIMENSIONS
 UNKNOWN_TASK = "unknown:"
 #: Name of the one dimension of data that have none.
 ALL_TASKS = "all"
+#: Versions that mean something to the gate and to the drop; any other is scored like the test.
+ALONE, BASELINE = "alone", "baseline"
+
+#: Clusters unless told otherwise: by the column `FAMILY` where the data have it, else each task by itself.
+AUTO = "auto"
+#: Each task is a cluster of its own.
+TASK = "task"
+FAMILY = "family"
 
 Gate = Literal["solved_alone", "off"]
 Reviews = Literal["apply", "ignore"]
+Refused = Literal["out", "fail"]
+Missing = Literal["out", "fail", "pass"]
 
 _RUN_COLUMNS = ("run_id", "benchmark", "dimension", "source_family", "split", "effort", "arm", "seed", "rule_version")
 _STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
 _NO_SCORE = "without a score"
+#: What an assumption makes of a refused or missing run, and in words.
+_COUNTED = {"fail": (0.0, "counted as failed"), "pass": (1.0, "counted as passed")}
+_OWN_GATE = "Version alone is scored without the gate, which would keep only what was passed."
+#: Arrays of a grid with the rows first and the tasks second.
+_CELLS = ("by_seed", "baseline", "refused", "decided", "solved", "scored", "missing")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +62,20 @@ class Grid:
     dimensions : names, in the order of `cilab.teamwork.terms.DIMENSIONS`.
     seeds : the seeds of the scored version, ascending.
     by_seed : test scores, fractions, shape (R, T, S); NaN where there is none.
-    baseline : mean baseline score, shape (R, T); NaN where there is none.
+    baseline : mean baseline score, shape (R, T); NaN where there is none, and of versions other than the test, which
+        are not compared with one.
     refused : a run of the task was refused, in any version: the row does not have the task; shape (R, T).
-    decided : the gate is decided: every planned alone run was scored, or one of them failed.
-    solved : passed in every alone run.
-    scored : solved, not refused, and no planned test is missing.
+    decided : the gate is decided: an alone run failed, or one passed and none is missing. Without the gate: scored.
+    solved : passed in every scored alone run, and none is missing.
+    scored : solved, not refused, and no run of the scored version is missing.
+    missing : out because a run is missing (see `grid`); shape (R, T).
     runs : the runs behind it, `run_id, r, t` (positions), `version, seed, value, used` and the reason if not.
-    incomplete : DataFrame `model, effort, arm, task_id, dimension, reason`: tasks that a missing run keeps out.
+    incomplete : DataFrame `model, effort, arm, task_id, dimension, reason`: the tasks of `missing`.
+    clusters : code of the cluster that each task was sampled in, from 0 on without gaps, shape (T,).
     n_used, n_left_out, provenance : as in `Result`.
     notes : sentences on what a reader must know (borrowed gates, unequal seeds, reviews, several rules).
+    version, gate : as settled: of version `alone` the gate is off.
+    cluster_name : the column behind `clusters`, or `task`.
     """
 
     rows: pl.DataFrame
@@ -68,14 +88,17 @@ class Grid:
     decided: Mask
     solved: Mask
     scored: Mask
+    missing: Mask
     runs: pl.DataFrame
     incomplete: pl.DataFrame
+    clusters: NDArray[np.int64]
     n_used: int
     n_left_out: Mapping[str, int]
     provenance: Provenance
     notes: tuple[str, ...] = ()
     version: str = "test"
     gate: Gate = "solved_alone"
+    cluster_name: str = TASK
 
     @property
     def names(self) -> list[str]:
@@ -102,6 +125,11 @@ class Grid:
         """Solved alone and not refused, complete or not; shape (R, T)."""
         return self.solved & ~self.refused
 
+    @cached_property
+    def complete(self) -> Mask:
+        """Scored, or failed alone: nothing more can be asked of the row on this task; shape (R, T)."""
+        return self.scored | (self.decided & ~self.gated & ~self.refused)
+
     @property
     def asked(self) -> dict[str, Any]:
         """Which runs count, for the parameters of a result."""
@@ -125,29 +153,61 @@ class Grid:
                 "places in a published count; cilab.differences gives points and bounds"
             )
 
+    def need_test(self, what: str) -> None:
+        """Refuse `what`, which compares the test with other versions, where another version is scored."""
+        if self.version in (ALONE, BASELINE):
+            raise TableError(f"{what} is about the test; version={self.version!r} has nothing to be compared with")
+
     def points(self, used: Mask | None = None) -> Array:
         """Dimension scores, fractions, shape (R, dimensions); of `used` tasks instead of all scored ones."""
         return bootstrap.dimension_means(self.values, self.scored if used is None else used, self.slices)
 
+    @cached_property
+    def drawn(self) -> Mask:
+        """Tasks that resampling draws from: those whose gate some row has decided, shape (T,)."""
+        return (self.decided & ~self.refused).any(axis=0)
+
+    @cached_property
+    def dimension_of(self) -> NDArray[np.int64]:
+        """Code of each task's dimension, shape (T,)."""
+        return np.repeat(np.arange(len(self.dimensions)), [d.stop - d.start for d in self.slices])
+
+    def task_counts(self, resamples: int, seed: int | Sequence[int]) -> Array:
+        """How often each task stands in each resample of clusters within dimension, shape (resamples, T)."""
+        counts, there = np.zeros((resamples, self.tasks.height)), self.drawn
+        rng = np.random.default_rng(seed)
+        counts[:, there] = bootstrap.cluster_counts(self.clusters[there], self.dimension_of[there], resamples, rng)
+        return counts
+
     def replicates(self, used: Mask | None = None, *, resamples: int, seed: int | Sequence[int]) -> Replicates:
         """Bootstrap replicates of `points`; tasks whose gate no row has decided are not drawn."""
         used = self.scored if used is None else used
-        drawn = (self.decided & ~self.refused).any(axis=0)
-        slices = _slices([d for d, there in zip(self.tasks["dimension"], drawn, strict=True) if there], self.dimensions)
+        if len(np.unique(self.clusters)) < len(self.clusters):
+            return self._of_counts(used, self.task_counts(resamples, seed))
+        there = self.drawn
+        slices = _slices([d for d, ok in zip(self.tasks["dimension"], there, strict=True) if ok], self.dimensions)
         rng = np.random.default_rng(seed)
-        return bootstrap.resample_scores(self.values[:, drawn], used[:, drawn], slices, resamples=resamples, rng=rng)
+        return bootstrap.resample_scores(self.values[:, there], used[:, there], slices, resamples=resamples, rng=rng)
+
+    def _of_counts(self, used: Mask, counts: Array) -> Replicates:
+        values = np.where(used, self.values, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws = [(counts[:, d] @ values[:, d].T) / (counts[:, d] @ used[:, d].T.astype(float)) for d in self.slices]
+        return Replicates(np.array(draws))
 
     def where(self, tasks: Mask) -> Grid:
         """The same with some of the tasks only; dimensions without one of them go."""
         kept = self.tasks.filter(pl.Series(tasks))
         there = set(kept["dimension"])
-        new = {n: getattr(self, n)[:, tasks] for n in ("by_seed", "baseline", "refused", "decided", "solved", "scored")}
-        return replace(self, tasks=kept, dimensions=tuple(d for d in self.dimensions if d in there), **new)
+        new = {name: getattr(self, name)[:, tasks] for name in _CELLS}
+        codes = np.unique(self.clusters[tasks], return_inverse=True)[1].astype(np.int64)
+        dimensions = tuple(d for d in self.dimensions if d in there)
+        return replace(self, tasks=kept, dimensions=dimensions, clusters=codes, **new)
 
     def take(self, rows: Sequence[int]) -> Grid:
         """The same with some of the rows only, in the order given."""
         at = list(rows)
-        new = {n: getattr(self, n)[at] for n in ("by_seed", "baseline", "refused", "decided", "solved", "scored")}
+        new = {name: getattr(self, name)[at] for name in _CELLS}
         return replace(self, rows=self.rows[at], runs=_renumbered(self.runs, at), **new)
 
 
@@ -159,6 +219,10 @@ class Grid:
     benchmark=None,
     models=None,
     dimensions=None,
+    common_tasks=False,
+    cluster=AUTO,
+    refused="out",
+    missing="out",
 )
 class Scope(TypedDict, total=False):
     """Which runs count: the arguments of `grid`, which estimators take and hand on."""
@@ -170,6 +234,10 @@ class Scope(TypedDict, total=False):
     benchmark: str | None
     models: Sequence[str] | None
     dimensions: Sequence[str] | None
+    common_tasks: bool
+    cluster: str
+    refused: Refused
+    missing: Missing
 
 
 @opened
@@ -178,11 +246,16 @@ def grid(data: Any, **given: Unpack[Scope]) -> Grid:
 
     Rules (collaborative-intelligence paper, section 2.3; where it is silent, this project's)
 
-    - Gate: a task counts for a row that passes it (score 1) in every alone run. A row of an arm without alone runs
-      takes the gate of the same model and effort without an arm; this is said in the notes.
+    - Score of a task: the mean over its scored runs. Tasks and rows may have different numbers of them: one more run
+      takes no other task out, and one fewer makes no task incomplete.
+    - Gate: a task counts for a row that passes it (score 1) in every scored alone run. A row of an arm without alone
+      runs takes the gate of the same model and effort without an arm; this is said in the notes. `version="alone"` is
+      scored without the gate, which would keep only what passed; `version="baseline"` with it, as the test is.
     - Refused: a task of which any run was refused is out for that row. It is not a fail.
-    - Missing: the plan of a row is every seed that it has in a version, over all its tasks, whatever became of the
-      run. A task that lacks an alone or test score of it is incomplete: out and listed, unless `allow_partial`.
+    - Missing: a task is incomplete for a row if one of its runs, alone or of the scored version, ended in an error (or
+      has no score), or if it was never run there although the tasks table or other rows' runs name it. It is out and
+      listed, unless `allow_partial`. A run that the gate kept from being played is not missing, and of a task that was
+      failed alone nothing is. A baseline of which a run is missing is no baseline.
     - Plan: the tasks are those of the study's tasks table, and those of the runs; a frame has its runs only.
     - Reviews: the latest reviewer's verdict on a run (table `reviews`) takes the place of its score.
     - The same run id twice (merged studies) is one run.
@@ -190,26 +263,35 @@ def grid(data: Any, **given: Unpack[Scope]) -> Grid:
     Parameters
     ----------
     data : runs table (polars or pandas), opened study or data set.
-    version : the version that is scored; the gate is always of `alone`.
+    version : the version that is scored.
     gate : `solved_alone`, or `off`: every task counts, and no alone run is needed (other people's data).
-    allow_partial : a task with at least one test counts, with the mean of those that are there; an alone run that
-        ended in an error is no attempt.
+    allow_partial : a task with at least one scored run counts, with the mean of those that are there; an alone run
+        that ended in an error is no attempt.
     reviews : `apply` the study's reviews or `ignore` them.
     benchmark : default `teamwork` where the data have it, else the only one there is.
     models, dimensions : names to keep; None keeps all.
+    common_tasks : True keeps the tasks that every row has scored, and no others; a dimension without one goes, which is
+        said in the notes. Rows are those of `models`.
+    cluster : which tasks were sampled together, for intervals: the name of a column of the runs or tasks table, such as
+        `family` or `source_family`; `task`, each by itself; `auto`, the column `family` where the data have it (a task
+        without one stands for itself), else `task`.
+    refused, missing : what becomes of refused and of incomplete tasks, to see what hangs on them. `out`, or counted in
+        the score: as solved alone unless an alone run failed, and refused or missing runs of the scored version with 0
+        (`fail`) or 1 (`pass`); where the task has no run of that version, as if it had one.
 
     Raises
     ------
     TableError
         A column is missing, a score is NaN, outside 0 to 1 or no number, a seed is no whole number, two scored runs
-        claim the same cell, a row has no alone runs, nothing is left to score, or an argument is unknown.
+        claim the same cell, a row has no alone runs, nothing is left to score, rows have no task in common, tasks
+        cannot be grouped by `cluster`, or an argument is unknown.
     """
     asked = settled(Scope, given, "grid")
-    version, gate, reviews = asked["version"], asked["gate"], asked["reviews"]
+    version, reviews = asked["version"], asked["reviews"]
     models, dimensions = asked["models"], asked["dimensions"]
     runs, provenance = read_rows(data, ("task_id", "version", "model", "status", "score"), _RUN_COLUMNS)
     runs = _typed(runs, data)
-    runs, reviewed = _reviewed(runs, data, reviews)
+    runs, notes = _reviewed(runs, data, reviews)
     benchmark = asked["benchmark"] or _benchmark(runs)
     runs = runs.with_columns(_scope(benchmark, version, models).alias("reason"))
     if models is not None:
@@ -222,8 +304,23 @@ def grid(data: Any, **given: Unpack[Scope]) -> Grid:
     if dimensions is not None:
         check_names("dimension", dimensions, tasks["dimension"])
         tasks = tasks.filter(pl.col("dimension").is_in(list(dimensions)))
-        kept = kept.filter(pl.col("task_id").is_in(tasks["task_id"].to_list()))
-    return _Builder(runs, kept, tasks, version, gate, asked["allow_partial"], provenance, reviewed).grid()
+        runs = _without(runs, tasks, "of dimensions not asked for")
+    codes, cluster_name, more = _clusters(data, tasks, benchmark, asked["cluster"])
+    builder = _Builder(
+        runs=runs,
+        tasks=tasks,
+        version=version,
+        gate="off" if version == ALONE else asked["gate"],
+        allow_partial=asked["allow_partial"],
+        refused=asked["refused"],
+        missing=asked["missing"],
+        clusters=codes,
+        cluster_name=cluster_name,
+        provenance=provenance,
+        notes=notes + more + ((_OWN_GATE,) if version == ALONE and asked["gate"] != "off" else ()),
+    )
+    found = builder.grid()
+    return _on_common_tasks(builder, found) if asked["common_tasks"] else found
 
 
 def check_names(what: str, asked: Sequence[str], there: pl.Series) -> None:
@@ -307,7 +404,7 @@ def _benchmark(runs: pl.DataFrame) -> str:
 
 def _scope(benchmark: str, version: str, models: Sequence[str] | None) -> pl.Expr:
     """Why a run is out of the question; null where it is not."""
-    versions = list(dict.fromkeys(["alone", "baseline", version]))
+    versions = list(dict.fromkeys([ALONE, BASELINE, version]))
     reason = (
         pl.when(pl.col("benchmark").fill_null("teamwork") != benchmark)
         .then(pl.lit("of another benchmark"))
@@ -321,8 +418,10 @@ def _scope(benchmark: str, version: str, models: Sequence[str] | None) -> pl.Exp
 
 def _once(runs: pl.DataFrame) -> pl.DataFrame:
     """Each run once, and of each cell (row, task, version, seed) one run: the scored one where there is one."""
+    # A refusal stands; an error is tried again, and what was gated out was not played.
+    rank = pl.col("status").replace_strict({"ok": 0, "refused": 1, "error": 2}, default=3, return_dtype=pl.Int8)
     order = runs.with_row_index("at").sort(
-        pl.col("reason").is_not_null(), pl.col("value").is_null(), "status", "run_id", "at", nulls_last=True
+        pl.col("reason").is_not_null(), pl.col("value").is_null(), rank, "run_id", "at", nulls_last=True
     )
     _refuse_two_scores(order)
     again = pl.col("run_id").is_not_null() & ~pl.col("run_id").is_first_distinct() & pl.col("reason").is_null()
@@ -392,6 +491,104 @@ def _plan(data: Any, kept: pl.DataFrame, benchmark: str) -> pl.DataFrame:
     return tasks.select(*columns[:3], "real_world", "split").sort(order, "dimension", "task_id")
 
 
+def _without(runs: pl.DataFrame, tasks: pl.DataFrame, why: str) -> pl.DataFrame:
+    """The runs, with a reason for those of other tasks."""
+    other = pl.col("reason").is_null() & ~pl.col("task_id").is_in(tasks["task_id"].to_list())
+    return runs.with_columns(reason=pl.when(other).then(pl.lit(why)).otherwise("reason"))
+
+
+# -- tasks that were sampled together, and tasks that all rows have -----------------------------------------
+
+
+def _clusters(
+    data: Any, tasks: pl.DataFrame, benchmark: str, asked: str
+) -> tuple[NDArray[np.int64], str, tuple[str, ...]]:
+    """Code of each task's cluster, the name of the column, and sentences on it."""
+    each = np.arange(tasks.height, dtype=np.int64)
+    if asked == TASK:
+        return each, TASK, ()
+    name = FAMILY if asked == AUTO else asked
+    sources = [
+        frame for frame in (_tasks_table(data), runs_of(data, ("task_id", "benchmark", name))) if frame is not None
+    ]
+    columns = [frame.collect_schema().names() for frame in sources]
+    if not any(name in there for there in columns):
+        if asked == AUTO:
+            return each, TASK, ()
+        known = sorted({column for there in columns for column in there})
+        raise TableError(f"cluster: no column {name!r} in the runs or tasks table.{nearest(name, [TASK, *known])}")
+    found = pl.concat(
+        [_labels(f, there, benchmark, name) for f, there in zip(sources, columns, strict=True) if name in there]
+    ).unique()
+    found = found.join(tasks.select("task_id"), on="task_id")
+    double = found.filter(pl.col("task_id").is_duplicated()).sort("task_id", "cluster")
+    if double.height:
+        task = double["task_id"][0]
+        two = double.filter(pl.col("task_id") == task)["cluster"].to_list()
+        raise TableError(
+            f"cluster: task {task} has {len(two)} values of {name} ({', '.join(two[:3])}); a task lies in one cluster"
+        )
+    labels = tasks.select("task_id").join(found, on="task_id", how="left", maintain_order="left")["cluster"]
+    without = labels.is_null()
+    if without.all() and asked == AUTO:
+        return each, TASK, ()
+    if without.any() and asked != AUTO:
+        task = tasks["task_id"].filter(without)[0]
+        raise TableError(
+            f"cluster: {without.sum()} of {tasks.height} tasks have no {name}, such as {task}; "
+            f"name it there, or pass cluster={TASK!r}"
+        )
+    if labels.n_unique() == 1 and asked != AUTO:
+        raise TableError(
+            f"cluster: all {tasks.height} tasks have the same {name}, {labels[0]}; one cluster has no spread. "
+            f"Pass another column, or cluster={TASK!r}"
+        )
+    keys = pl.struct(labels.alias("of"), pl.when(without).then(tasks["task_id"]).alias("alone"))
+    codes = pl.select(keys.rank("dense") - 1).to_series().cast(pl.Int64).to_numpy()
+    note = f"Tasks without a {name}, each by itself in intervals: {without.sum()} of {tasks.height}."
+    return codes, name, (note,) if without.any() else ()
+
+
+def _tasks_table(data: Any) -> pl.LazyFrame | None:
+    table = getattr(data, "tasks", None)
+    return table.lazy() if isinstance(table, pl.LazyFrame | pl.DataFrame) else None
+
+
+def _labels(frame: pl.LazyFrame, columns: Sequence[str], benchmark: str, name: str) -> pl.DataFrame:
+    """`task_id, cluster` of a table, where it says so; of the benchmark only."""
+    if "benchmark" in columns:
+        frame = frame.filter(pl.col("benchmark").cast(pl.String).fill_null("teamwork") == benchmark)
+    pairs = frame.select(pl.col("task_id").cast(pl.String), cluster=pl.col(name).cast(pl.String, strict=False))
+    return pairs.filter(pl.col("cluster").is_not_null()).unique().collect()
+
+
+def _on_common_tasks(builder: _Builder, whole: Grid) -> Grid:
+    """The grid of the tasks that every row has scored."""
+    common = whole.scored.all(axis=0)
+    n_rows, n_tasks = whole.scored.shape
+    n = whole.scored.sum(axis=1)
+    least = int(np.argmin(n))
+    if not common.any():
+        raise TableError(
+            f"common_tasks: no task is scored in all {n_rows} rows; {whole.names[least]} lacks most, "
+            f"{n_tasks - n[least]} of {n_tasks}; choose rows with models="
+        )
+    tasks = builder.tasks.filter(pl.Series(common))
+    note = f"Common tasks only: {common.sum()} of {n_tasks} are scored in every row."
+    if n.min() < n.max():
+        note += f" {whole.names[least]} has fewest, {n[least]}."
+    if gone := [d for d in whole.dimensions if d not in set(tasks["dimension"])]:
+        note += f" No common task, so not in any overall score: {', '.join(gone)}."
+    again = replace(
+        builder,
+        runs=_without(builder.runs, tasks, "of tasks that not every row has scored"),
+        tasks=tasks,
+        clusters=np.unique(builder.clusters[common], return_inverse=True)[1].astype(np.int64),
+        notes=(*builder.notes, note),
+    )
+    return again.grid()
+
+
 def _slices(of_task: Sequence[str], dimensions: Sequence[str]) -> tuple[slice, ...]:
     """Where each dimension's tasks lie, in a list sorted by dimension."""
     out, start = [], 0
@@ -413,101 +610,128 @@ def _renumbered(runs: pl.DataFrame, rows: Sequence[int]) -> pl.DataFrame:
     return runs.filter(pl.col("r").is_in(rows)).with_columns(pl.col("r").replace_strict(new, return_dtype=pl.Int64))
 
 
+class _Cells:
+    """Runs by their place in rows by tasks."""
+
+    def __init__(self, kept: pl.DataFrame, shape: tuple[int, int]):
+        self.kept, self.shape = kept, shape
+        self.r, self.t = kept["r"].to_numpy(), kept["t"].to_numpy()
+        self.seed = kept["seed"].to_numpy()
+        self.value = kept["value"].cast(pl.Float64).to_numpy()
+        self.has = ~np.isnan(self.value)
+        self.refused = (kept["status"] == "refused").to_numpy()
+        self.error = (kept["status"] == "error").to_numpy()
+        #: Played, or to be played, and of unknown outcome.
+        self.lost = self.error | ((kept["status"] == "ok").to_numpy() & ~self.has)
+
+    def of(self, version: str) -> NDArray[np.bool_]:
+        """Which runs are of a version."""
+        return (self.kept["version"] == version).to_numpy()
+
+    def count(self, wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Number of wanted runs per row and task."""
+        key = self.r[wanted] * self.shape[1] + self.t[wanted]
+        return np.bincount(key, minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
+
+    def mean(self, wanted: NDArray[np.bool_]) -> Array:
+        """Mean value of the wanted runs per row and task; NaN where there is none."""
+        key = self.r[wanted] * self.shape[1] + self.t[wanted]
+        sums = np.bincount(key, weights=self.value[wanted], minlength=self.shape[0] * self.shape[1])
+        with np.errstate(invalid="ignore"):
+            return sums.reshape(self.shape) / self.count(wanted)
+
+
 @dataclass
 class _Builder:
     """The steps from checked runs to arrays."""
 
     runs: pl.DataFrame
-    kept: pl.DataFrame
     tasks: pl.DataFrame
     version: str
     gate: Gate
     allow_partial: bool
+    refused: Refused
+    missing: Missing
+    clusters: NDArray[np.int64]
+    cluster_name: str
     provenance: Provenance
     notes: tuple[str, ...]
 
     def grid(self) -> Grid:
         """All of it."""
-        rows = self.kept.select(ROW).unique().sort(*ROW, nulls_last=False)
+        rows, cells = self._placed()
+        refused = cells.count(cells.refused) > 0
+        out = refused & (self.refused == "out")
+        decided, solved, borrowed = self._gate(rows, cells)
+        known = decided.copy()
+        self._assume(cells, refused, out, decided, solved)
+        by_seed, seeds = self._values(cells, refused, out, solved)
+        lost = cells.count(cells.lost & cells.of(self.version)) > 0
+        enough: Mask = ~np.isnan(by_seed).all(axis=2)
+        if self.missing == "out" and not self.allow_partial:
+            enough &= ~lost
+        if self.gate == "off":
+            decided, solved = enough, np.ones(cells.shape, bool)
+        scored = solved & ~out & enough
+        if not scored.any():
+            self._refuse_unscored(cells)
+        missing = ~out & ~scored & (solved | ~decided)
+        real = cells.count(cells.has & cells.of(self.version))
+        assumed = scored & ~refused & (lost | (real == 0) | (~known & (self.gate != "off")))
+        runs = self._sorted_runs(cells, out, decided, solved, scored)
+        return Grid(
+            rows=rows,
+            tasks=self.tasks,
+            dimensions=tuple(dict.fromkeys(self.tasks["dimension"])),
+            seeds=seeds,
+            by_seed=by_seed,
+            baseline=self._baseline(cells),
+            refused=out,
+            decided=decided,
+            solved=solved,
+            scored=scored,
+            missing=missing,
+            runs=runs,
+            incomplete=self._incomplete(rows, cells, missing, decided),
+            clusters=self.clusters,
+            n_used=int(runs["used"].sum()),
+            n_left_out=self._left_out(runs),
+            provenance=self.provenance,
+            notes=(
+                *self.notes,
+                *borrowed,
+                *self._of_assumptions(scored & refused, assumed),
+                *self._of_seeds(rows, cells, by_seed, scored),
+                *_several_rules(cells.kept),
+            ),
+            version=self.version,
+            gate=self.gate,
+            cluster_name=self.cluster_name,
+        )
+
+    def _placed(self) -> tuple[pl.DataFrame, _Cells]:
+        """The rows, and the runs that are in question at their places."""
+        kept = self.runs.filter(pl.col("reason").is_null())
+        rows = kept.select(ROW).unique().sort(*ROW, nulls_last=False)
         named = row_names(rows.rows())
         rows = rows.with_columns(row=pl.Series([named[k] for k in rows.rows()], dtype=pl.String)).select("row", *ROW)
         place = self.tasks.select("task_id").with_row_index("t").with_columns(pl.col("t").cast(pl.Int64))
         at = rows.select(ROW).with_row_index("r").with_columns(pl.col("r").cast(pl.Int64))
-        kept = self.kept.join(at, on=list(ROW), nulls_equal=True).join(place, on="task_id")
-        self._shape = (rows.height, self.tasks.height)
-        self._r, self._t = kept["r"].to_numpy(), kept["t"].to_numpy()
-        self._value = kept["value"].cast(pl.Float64).to_numpy()
-        self._is = {v: (kept["version"] == v).to_numpy() for v in ("alone", "baseline", self.version)}
-        has = ~np.isnan(self._value)
+        kept = kept.join(at, on=list(ROW), nulls_equal=True).join(place, on="task_id")
+        return rows, _Cells(kept, (rows.height, self.tasks.height))
 
-        refused = self._count((kept["status"] == "refused").to_numpy()) > 0
-        n_alone = self._count(self._is["alone"] & has)
-        n_failed = self._count(self._is["alone"] & (self._value < 1))
-        decided, solved = self._gate(rows, kept, n_alone, n_failed)
-        tests = self._is[self.version] & has
-        seeds = np.unique(kept["seed"].to_numpy()[tests])
-        by_seed = np.full((*self._shape, max(1, len(seeds))), np.nan)
-        at_seed = np.searchsorted(seeds, kept["seed"].to_numpy()[tests])
-        by_seed[self._r[tests], self._t[tests], at_seed] = self._value[tests]
-        enough = self._enough(kept, self._count(tests), self.version)
-        if self.gate == "off":
-            decided, solved = self._count(tests) > 0, np.ones(self._shape, bool)
-        scored = solved & ~refused & enough
-        if not tests.any():
-            raise TableError(f"runs: no scored run of version {self.version}; there is nothing to compute a score from")
-        self._unequal_seeds(rows, by_seed, scored)
-        self._several_rules(kept)
-        incomplete = ~refused & ((solved & ~enough) | (~decided & (self.gate != "off")))
-        runs = self._sorted_runs(kept, refused, decided, solved, scored)
-        dims = tuple(dict.fromkeys(self.tasks["dimension"]))
-        return Grid(
-            rows=rows,
-            tasks=self.tasks,
-            dimensions=dims,
-            seeds=tuple(int(s) for s in seeds),
-            by_seed=by_seed,
-            baseline=self._baseline(has),
-            refused=refused,
-            decided=decided,
-            solved=solved,
-            scored=scored,
-            runs=runs,
-            incomplete=self._incomplete(rows, incomplete, decided, by_seed),
-            n_used=int(runs["used"].sum()),
-            n_left_out=self._left_out(runs),
-            provenance=self.provenance,
-            notes=self.notes,
-            version=self.version,
-            gate=self.gate,
-        )
-
-    def _count(self, wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Number of wanted runs per row and task."""
-        key = self._r[wanted] * self._shape[1] + self._t[wanted]
-        return np.bincount(key, minlength=self._shape[0] * self._shape[1]).reshape(self._shape)
-
-    def _planned(self, kept: pl.DataFrame, version: str) -> NDArray[np.int64]:
-        """Seeds that each row has in a version, whatever became of the runs; shape (R, 1)."""
-        seeds = kept.filter(pl.col("version") == version).group_by("r").agg(pl.col("seed").n_unique())
-        out = np.zeros((self._shape[0], 1), dtype=np.int64)
-        out[seeds["r"].to_numpy(), 0] = seeds["seed"].to_numpy()
-        return out
-
-    def _enough(self, kept: pl.DataFrame, n: NDArray[np.int64], version: str) -> Mask:
-        """Every planned seed has a score; with `allow_partial`, one of them has."""
-        return n > 0 if self.allow_partial else (n > 0) & (n >= self._planned(kept, version))
-
-    def _gate(
-        self, rows: pl.DataFrame, kept: pl.DataFrame, n: NDArray[np.int64], n_failed: NDArray[np.int64]
-    ) -> tuple[Mask, Mask]:
-        """(decided, solved); a row of an arm that has no alone runs takes those of its model without an arm."""
-        failed = n_failed > 0
-        solved = ~failed & self._enough(kept, n, "alone")
+    def _gate(self, rows: pl.DataFrame, cells: _Cells) -> tuple[Mask, Mask, tuple[str, ...]]:
+        """(decided, solved, a sentence); a row of an arm that has no alone runs takes those of its model without."""
+        alone = cells.of(ALONE)
+        failed = cells.count(alone & (cells.value < 1)) > 0
+        solved = ~failed & (cells.count(alone & cells.has) > 0)
+        if not self.allow_partial:
+            solved &= cells.count(alone & cells.lost) == 0
         decided = failed | solved
         if self.gate == "off":
-            return decided, solved
+            return decided, solved, ()
         keys = rows.select(ROW).rows()
-        without = np.flatnonzero(self._planned(kept, "alone")[:, 0] == 0)
+        without = np.flatnonzero(cells.count(alone).sum(axis=1) == 0)
         borrowed = []
         for r in without:
             model, effort, arm = keys[r]
@@ -519,70 +743,148 @@ class _Builder:
                 )
             solved[r], decided[r] = solved[plain], decided[plain]
             borrowed.append(rows["row"][int(r)])
-        if borrowed:
-            self.notes += (
-                f"No alone runs of their own, gate of the same model without an arm: {', '.join(borrowed)}.",
+        words = f"No alone runs of their own, gate of the same model without an arm: {', '.join(borrowed)}."
+        return decided, solved, (words,) if borrowed else ()
+
+    def _assume(self, cells: _Cells, refused: Mask, out: Mask, decided: Mask, solved: Mask) -> None:
+        """Where the gate is open because of a refusal or a missing run that is to be counted: solved, in place."""
+        taken = np.zeros(cells.shape, bool)
+        if self.refused == "fail":
+            taken |= refused & (cells.count(cells.lost & cells.of(ALONE)) == 0)
+        if self.missing != "out":
+            taken |= ~out
+        taken &= ~decided
+        solved |= taken
+        decided |= taken
+
+    def _values(self, cells: _Cells, refused: Mask, out: Mask, solved: Mask) -> tuple[Array, tuple[int, ...]]:
+        """Scores by seed, shape (R, T, S), with what is assumed in place of refused and missing runs; the seeds."""
+        mine, value = cells.of(self.version), cells.value.copy()
+        if self.refused == "fail":
+            value[cells.refused] = _COUNTED["fail"][0]
+        if self.missing != "out":
+            value[cells.lost] = _COUNTED[self.missing][0]
+        tests = mine & ~np.isnan(value)
+        seeds = np.unique(cells.seed[tests])
+        by_seed = np.full((*cells.shape, max(1, len(seeds))), np.nan)
+        by_seed[cells.r[tests], cells.t[tests], np.searchsorted(seeds, cells.seed[tests])] = value[tests]
+        none = np.isnan(by_seed).all(axis=2)
+        if self.refused == "fail":
+            # One refused elsewhere, so that it was not played in this version.
+            by_seed[none & refused & (cells.count(cells.lost & mine) == 0), 0] = _COUNTED["fail"][0]
+            none = np.isnan(by_seed).all(axis=2)
+        if self.missing != "out":
+            by_seed[none & ~out & (solved | (self.gate == "off")), 0] = _COUNTED[self.missing][0]
+        return by_seed, tuple(int(s) for s in seeds) or (0,)
+
+    def _refuse_unscored(self, cells: _Cells) -> None:
+        """Nothing is scored, though there may be scored runs: None, or one line that says what there is instead."""
+        mine = cells.of(self.version)
+        if (mine & cells.has).any():
+            return
+        if mine.any():
+            counts = pl.Series(cells.kept["status"].filter(pl.Series(mine))).value_counts().sort("status").rows()
+            words = ", ".join(f"{n:,} {_STATUS_REASONS.get(status, _NO_SCORE)}" for status, n in counts)
+            raise TableError(
+                f"runs: no scored run of version {self.version} ({words}); there is nothing to compute a score from"
             )
-        return decided, solved
+        there = sorted(self.runs["version"].unique().to_list())
+        raise TableError(
+            f"runs: no scored run of version {self.version}; there is nothing to compute a score from. "
+            f"These runs are of {', '.join(there)}; say version={there[0]!r}"
+        )
 
-    def _baseline(self, has: NDArray[np.bool_]) -> Array:
-        wanted = self._is["baseline"] & has
-        key = self._r[wanted] * self._shape[1] + self._t[wanted]
-        sums = np.bincount(key, weights=self._value[wanted], minlength=self._shape[0] * self._shape[1])
-        with np.errstate(invalid="ignore"):
-            return sums.reshape(self._shape) / self._count(wanted)
+    def _baseline(self, cells: _Cells) -> Array:
+        if self.version in (ALONE, BASELINE):
+            return np.full(cells.shape, np.nan)
+        mine = cells.of(BASELINE)
+        mean = cells.mean(mine & cells.has)
+        if not self.allow_partial:
+            mean[cells.count(mine & cells.lost) > 0] = np.nan
+        return mean
 
-    def _unequal_seeds(self, rows: pl.DataFrame, by_seed: Array, scored: Mask) -> None:
-        numbers = np.where(scored, (~np.isnan(by_seed)).sum(axis=2), 0).max(axis=1).tolist()
+    def _of_assumptions(self, refused: Mask, missing: Mask) -> tuple[str, ...]:
+        """Sentences on what was counted though it was not scored."""
+        out = []
+        if self.refused == "fail":
+            out.append(f"Refused tasks counted as failed: {refused.sum():,}.")
+        if self.missing != "out":
+            out.append(f"Incomplete tasks {_COUNTED[self.missing][1]} where a run is missing: {missing.sum():,}.")
+        return tuple(out)
+
+    def _of_seeds(self, rows: pl.DataFrame, cells: _Cells, by_seed: Array, scored: Mask) -> tuple[str, ...]:
+        """Sentences on unequal numbers of runs, between rows and within them."""
+        out = []
+        n = np.where(scored, (~np.isnan(by_seed)).sum(axis=2), 0)
+        numbers = n.max(axis=1).tolist()
         if len(set(numbers) - {0}) > 1:
-            most = max(set(numbers), key=lambda n: (numbers.count(n), n))
-            odd = [f"{name} {n}" for name, n in zip(rows["row"], numbers, strict=True) if n not in (0, most)]
-            self.notes += (f"Unequal numbers of seeds: most rows have {most}; {', '.join(odd)}.",)
+            most = max(set(numbers), key=lambda k: (numbers.count(k), k))
+            odd = [f"{name} {k}" for name, k in zip(rows["row"], numbers, strict=True) if k not in (0, most)]
+            out.append(f"Unequal numbers of seeds: most rows have {most}; {', '.join(odd)}.")
+        fewer = scored & (n < n.max(axis=1, keepdims=True))
+        if fewer.any():
+            out.append(
+                f"Fewer {self.version} runs than on other tasks of the same row: {fewer.sum():,} of {scored.sum():,} "
+                f"scored tasks, in {fewer.any(axis=1).sum()} of the rows; each counts with the mean of its own."
+            )
+        shut = self.version == ALONE and int((cells.of(ALONE) & (cells.kept["status"] == "gated_out").to_numpy()).sum())
+        if shut:
+            out.append(
+                f"Alone runs that were not played because an earlier one failed: {shut:,}; a mean over a task's alone "
+                "runs is lower for it."
+            )
+        return tuple(out)
 
-    def _several_rules(self, kept: pl.DataFrame) -> None:
-        rules = sorted(kept.filter(pl.col("value").is_not_null())["rule_version"].drop_nulls().unique().to_list())
-        if len(rules) > 1:
-            self.notes += (f"Scored under several rules, which need not be comparable: {', '.join(rules)}.",)
-
-    def _incomplete(self, rows: pl.DataFrame, which: Mask, decided: Mask, by_seed: Array) -> pl.DataFrame:
-        r, t = np.nonzero(which)
-        n = (~np.isnan(by_seed)).sum(axis=2)
-        reasons = [
-            "no verdict alone"
-            if not decided[i, j]
-            else f"{n[i, j]} scored {self.version} run{'' if n[i, j] == 1 else 's'}"
-            for i, j in zip(r, t, strict=True)
-        ]
+    def _incomplete(self, rows: pl.DataFrame, cells: _Cells, missing: Mask, decided: Mask) -> pl.DataFrame:
+        """The tasks that a missing run keeps out, and which run that is."""
+        r, t = np.nonzero(missing)
+        lines = pl.DataFrame({"open": (self.gate != "off") & ~decided[r, t]})
+        why = pl.lit(None, dtype=pl.String)
+        for version, here in ((ALONE, pl.col("open")), (self.version, ~pl.col("open"))):
+            mine = cells.of(version)
+            counts = [("n", mine), ("lost", mine & cells.lost), ("error", mine & cells.error)]
+            lines = lines.with_columns(pl.Series(name, cells.count(which)[r, t]) for name, which in counts)
+            words = (
+                pl.when(pl.col("n") == 0)
+                .then(pl.lit(f"no {version} run"))
+                .when(pl.col("lost") == 0)
+                .then(pl.lit(f"its {version} runs were gated out"))
+                .when(pl.col("error") == pl.col("lost"))
+                .then(pl.format(f"{{}} of {{}} {version} runs ended in an error", "lost", "n"))
+                .otherwise(pl.format(f"{{}} of {{}} {version} runs without a score", "lost", "n"))
+            )
+            lines = lines.with_columns(reason=pl.when(here).then(words).otherwise(why))
+            why = pl.col("reason")
         return pl.concat(
-            [
-                rows[r].select(ROW),
-                self.tasks[t].select("task_id", "dimension"),
-                pl.DataFrame({"reason": pl.Series(reasons, dtype=pl.String)}),
-            ],
+            [rows[r].select(ROW), self.tasks[t].select("task_id", "dimension"), lines.select("reason")],
             how="horizontal",
         )
 
-    def _sorted_runs(
-        self, kept: pl.DataFrame, refused: Mask, decided: Mask, solved: Mask, scored: Mask
-    ) -> pl.DataFrame:
+    def _sorted_runs(self, cells: _Cells, refused: Mask, decided: Mask, solved: Mask, scored: Mask) -> pl.DataFrame:
         """The runs with what became of them: used, or why not."""
-        at = (self._r, self._t)
-        ok = kept.with_columns(
-            *(pl.Series(n, a[at]) for n, a in (("_refused", refused), ("_decided", decided), ("_solved", solved))),
-            pl.Series("_scored", scored[at]),
+        at = (cells.r, cells.t)
+        marks = {"_refused": refused, "_decided": decided, "_solved": solved, "_scored": scored}
+        ok = cells.kept.with_columns(pl.Series(name, which[at]) for name, which in marks.items())
+        mine, counts = pl.col("version") == self.version, pl.col("_scored")
+        # What is counted by assumption is no run of its own: the score has it, evidence is not to be had.
+        why: Any = pl.when(mine & counts & (pl.col("status") == "refused")).then(
+            pl.lit(f"refused, {_COUNTED['fail'][1]}")
         )
-        why = pl.when(pl.col("status") == "refused").then(pl.lit("refused"))
+        if self.missing != "out":
+            words = f"missing, {_COUNTED[self.missing][1]}"
+            why = why.when(mine & counts & pl.Series(cells.lost)).then(pl.lit(words))
         for status, words in _STATUS_REASONS.items():
             why = why.when(pl.col("status") == status).then(pl.lit(words))
         why = why.when(pl.col("value").is_null()).then(pl.lit(_NO_SCORE))
         why = why.when(pl.col("_refused")).then(pl.lit("of tasks refused in another run"))
         if self.gate == "off":
-            why = why.when(pl.col("version") != self.version).then(
-                pl.lit("of a version that does not count without the gate")
-            )
+            why = why.when(~mine).then(pl.lit("of a version that does not count without the gate"))
         why = why.when(~pl.col("_decided")).then(pl.lit("of incomplete tasks"))
-        why = why.when((pl.col("version") != "alone") & ~pl.col("_solved")).then(pl.lit("of tasks not solved alone"))
-        why = why.when((pl.col("version") == self.version) & ~pl.col("_scored")).then(pl.lit("of incomplete tasks"))
+        why = why.when((pl.col("version") != ALONE) & ~pl.col("_solved")).then(pl.lit("of tasks not solved alone"))
+        why = why.when(mine & ~counts).then(pl.lit("of incomplete tasks"))
+        if not self.allow_partial:
+            halved = cells.count(cells.of(BASELINE) & cells.lost) > 0
+            why = why.when((pl.col("version") == BASELINE) & pl.Series(halved[at])).then(pl.lit("of incomplete tasks"))
         ok = ok.with_columns(reason=why.otherwise(None))
         return ok.select(
             "run_id", "r", "t", "version", "seed", "status", "value", "reason", used=pl.col("reason").is_null()
@@ -591,10 +893,15 @@ class _Builder:
     def _left_out(self, runs: pl.DataFrame) -> dict[str, int]:
         """Reason -> runs, of all that were read."""
         counted = _counted(self.runs)
-        dropped = self.runs["reason"].null_count() - self.kept.height
-        for reason, n in [("of dimensions not asked for", dropped), *_counted(runs).items()]:
+        for reason, n in _counted(runs).items():
             counted[reason] = counted.get(reason, 0) + n
-        return dict(sorted(((k, n) for k, n in counted.items() if n), key=lambda item: (-item[1], item[0])))
+        return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _several_rules(kept: pl.DataFrame) -> tuple[str, ...]:
+    rules = sorted(kept.filter(pl.col("value").is_not_null())["rule_version"].drop_nulls().unique().to_list())
+    several = f"Scored under several rules, which need not be comparable: {', '.join(rules)}."
+    return (several,) if len(rules) > 1 else ()
 
 
 def _counted(runs: pl.DataFrame) -> dict[str, int]:

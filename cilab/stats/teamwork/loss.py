@@ -112,6 +112,7 @@ def loss(
     Collaborative-intelligence paper, section D.1, figure 14.
     """
     whole = grid(study, **scope)
+    whole.need_test("loss")
     g = task_runs.default_grid(whole)
     kept = (g.tasks["dimension"] != TAKING_OVER).to_numpy()
     both = g.scored & g.has_baseline

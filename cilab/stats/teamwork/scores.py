@@ -106,7 +106,8 @@ class Leaderboard(ScoreResult):
     def sheet(self) -> Sheet:
         """One line per row: rank, score ± half the interval, baseline, drop, public, held out, solved alone.
 
-        Without the gate nothing is solved alone, and the column goes.
+        Without the gate nothing is solved alone, and the column goes. Where tasks are missing, the complete ones are
+        counted: 8 of 80.
         """
         return self._lines(self.table, self.title)
 
@@ -133,6 +134,7 @@ class Leaderboard(ScoreResult):
     def _lines(
         self, table: pl.DataFrame, title: str, groups: Sequence[str] | None = None, without: Sequence[str] = ()
     ) -> Sheet:
+        all_there = bool((table["n_complete"] + table["n_refused"] == table["n_tasks"]).all())
         lines = [
             {
                 "Rank": number(r["rank"], 0),
@@ -142,12 +144,13 @@ class Leaderboard(ScoreResult):
                 "Drop": number(r["drop_pct"]),
                 "Public": number(r["public_pct"]),
                 "Held out": number(r["held_out_pct"]),
-                "Solved alone": f"{r['n_gated']}/{r['n_complete']}",
+                "Solved alone": f"{r['n_gated']}/{r['n_complete'] - r['n_scored'] + r['n_gated']}",
+                "Complete": "" if all_there else f"{r['n_complete']} of {r['n_tasks']}",
                 "Refused": str(r["n_refused"] or ""),
             }
             for name, r in zip(names_of(table), table.iter_rows(named=True), strict=True)
         ]
-        cells = without_blanks(pl.DataFrame(lines), ("Baseline", "Drop", "Public", "Held out", "Refused"))
+        cells = without_blanks(pl.DataFrame(lines), ("Baseline", "Drop", "Public", "Held out", "Complete", "Refused"))
         cells = cells.drop(*without, *(["Solved alone"] if self.parameters.get("gate") == "off" else []))
         group_of = pl.Series("Group", ["" if groups is None else group.capitalize() for group in groups or lines])
         score, top = table["score_pct"].to_list(), []
@@ -224,9 +227,10 @@ def leaderboard(
         no_interval` (why there is none), `n_clusters` (independent units that the score rests on), `baseline_pct` (over
         the gated tasks that have one; in taking over the baseline is the task started by the model itself), `drop_pct`
         (points from baseline to test, over the tasks that have both), `public_pct, held_out_pct` (the score on either
-        set), `n_gated` (solved alone, not refused), `n_complete` (not refused and with a verdict
-        alone), `n_refused, n_tasks` (of the plan). Without the gate `n_gated` counts what was not refused, `n_complete`
-        what has a scored run. What a missing dimension leaves undefined is null.
+        set), `n_gated` (solved alone, not refused), `n_scored` (of these, with no run missing: what the score rests
+        on), `n_complete` (scored, or failed alone), `n_refused, n_tasks` (of the plan; the rest is incomplete). Without
+        the gate `n_gated` counts what was not refused, `n_complete` what is scored. What a missing dimension leaves
+        undefined is null.
 
     Raises
     ------
@@ -266,7 +270,8 @@ def leaderboard(
         ),
         *_whole(
             n_gated=g.gated.sum(axis=1),
-            n_complete=(g.decided & ~g.refused).sum(axis=1),
+            n_scored=g.scored.sum(axis=1),
+            n_complete=g.complete.sum(axis=1),
             n_refused=g.refused.sum(axis=1),
             n_tasks=np.full(g.rows.height, g.tasks.height),
         ),
@@ -299,9 +304,9 @@ def dimensions(
     -------
     DimensionScores
         `.table`, best row first, dimensions in the paper's order: `model, effort, arm, dimension, score_pct, lo_pct,
-        hi_pct, no_interval, n_clusters` (as in `leaderboard`), `alone_pct` (100 n_gated / n_complete), `baseline_pct,
-        drop_pct, rank` (within the dimension), `n_gated, n_scored` (gated and complete: what the score rests on),
-        `n_baseline, n_complete, n_refused, n_incomplete, n_tasks, n_empty_resamples`.
+        hi_pct, no_interval, n_clusters` (as in `leaderboard`), `alone_pct` (of the tasks with a verdict alone),
+        `baseline_pct, drop_pct, rank` (within the dimension), `n_gated, n_scored, n_baseline, n_complete, n_refused,
+        n_incomplete, n_tasks` (see `leaderboard`), `n_empty_resamples`.
 
     References
     ----------
@@ -316,9 +321,9 @@ def dimensions(
         ends = bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level)
         several = np.where(n_scored > 1, by_dimension, np.nan)  # one task cannot be resampled
         bounds = intervals.percentiles(several, *(e.T for e in ends), n_scored)
-    gated, complete = _per_dimension(g, g.gated), _per_dimension(g, g.decided & ~g.refused)
+    gated, verdicts = _per_dimension(g, g.gated), _per_dimension(g, g.decided & ~g.refused)
     with np.errstate(invalid="ignore", divide="ignore"):
-        alone = gated / complete if g.gate != "off" else np.full(gated.shape, np.nan)
+        alone = gated / verdicts if g.gate != "off" else np.full(gated.shape, np.nan)
     n_rows, n_dims = by_dimension.shape
     lines = g.rows.select(ROW)[np.repeat(np.arange(n_rows), n_dims)].with_columns(
         pl.Series("dimension", list(g.dimensions) * n_rows),
@@ -336,9 +341,9 @@ def dimensions(
             n_gated=gated.ravel(),
             n_scored=n_scored.ravel(),
             n_baseline=_per_dimension(g, g.has_baseline).ravel(),
-            n_complete=complete.ravel(),
+            n_complete=_per_dimension(g, g.complete).ravel(),
             n_refused=_per_dimension(g, g.refused).ravel(),
-            n_incomplete=_incomplete_per_dimension(g).ravel(),
+            n_incomplete=_per_dimension(g, g.missing).ravel(),
             n_tasks=_per_dimension(g, np.ones_like(g.scored)).ravel(),
             n_empty_resamples=_n_empty(replicates, by_dimension).ravel(),
         ),
@@ -434,11 +439,6 @@ def _ranks_within(by_dimension: Array) -> list[int | None]:
 def _per_dimension(g: Grid, which: Mask) -> NDArray[np.int64]:
     """Number of tasks per row and dimension."""
     return np.array([which[:, d].sum(axis=1) for d in g.slices], dtype=np.int64).T
-
-
-def _incomplete_per_dimension(g: Grid) -> NDArray[np.int64]:
-    known = ~g.refused & (g.solved & ~g.scored if g.gate == "off" else (~g.decided | (g.solved & ~g.scored)))
-    return _per_dimension(g, known)
 
 
 def _baselines(g: Grid) -> Array:

@@ -116,6 +116,7 @@ def takeover(
     """
     EVIDENCE.check(carried)
     whole = grid(study, **scope)
+    whole.need_test("takeover")
     if TAKING_OVER not in whole.dimensions:
         raise TableError(f"runs: no task of {TAKING_OVER}; nothing is taken over")
     g = whole.take(_rows_with_arms(whole))
