@@ -32,6 +32,8 @@ COLUMNS = [
     "score_pct",
     "lo_pct",
     "hi_pct",
+    "no_interval",
+    "n_clusters",
     "baseline_pct",
     "drop_pct",
     "public_pct",
@@ -99,7 +101,7 @@ def published() -> datasets.dataset.Dataset:
 @pytest.mark.parametrize("resample", ["tasks", "gated"])
 def test_all_84_published_dimension_scores_and_intervals_come_out(published, resample) -> None:
     board = datasets.published_table("leaderboard")
-    ours = dimensions(published, resample=resample).table
+    ours = dimensions(published, interval="percentile", resample=resample).table
     joined = board.join(ours, on=["model", "dimension"], how="inner", suffix="_ours")
     assert joined.height == 84
     for row in joined.iter_rows(named=True):
@@ -116,7 +118,7 @@ def test_all_84_published_dimension_scores_and_intervals_come_out(published, res
 @pytest.mark.parametrize("resample", ["tasks", "gated"])
 def test_all_12_published_overall_scores_and_intervals_come_out(published, resample) -> None:
     overall = datasets.published_table("overall")
-    ours = leaderboard(published, resample=resample).table
+    ours = leaderboard(published, interval="percentile", resample=resample).table
     assert ours["model"].to_list() == overall["model"].to_list()
     assert ours["rank"].to_list() == list(range(1, 13))
     for a, b in zip(ours.iter_rows(named=True), overall.iter_rows(named=True), strict=True):
@@ -148,7 +150,7 @@ def test_the_leaderboard_has_the_promised_columns_and_counts_every_run(published
 
 
 def test_the_same_seed_gives_the_same_intervals_and_another_seed_does_not(published) -> None:
-    one, two, other = (leaderboard(published, resamples=200, seed=s).table for s in (3, 3, 4))
+    one, two, other = (leaderboard(published, interval="percentile", resamples=200, seed=s).table for s in (3, 3, 4))
     assert_frame_equal(one, two)
     assert (one["lo_pct"] != other["lo_pct"]).any()
     assert_frame_equal(one.drop("lo_pct", "hi_pct"), other.drop("lo_pct", "hi_pct"))
@@ -207,7 +209,7 @@ def imported(name: str) -> pl.DataFrame:
 
 def test_metr_means_of_task_means_and_their_intervals_come_out() -> None:
     want = reference()["metr_score_binarized"]["models"]
-    result = leaderboard(imported("metr_runs"), version="alone", gate="off", allow_partial=True)
+    result = leaderboard(imported("metr_runs"), version="alone", allow_partial=True, interval="percentile")
     ours = {r["model"]: r for r in result.table.iter_rows(named=True)}
     assert set(ours) == set(want)
     for model, numbers in want.items():
@@ -354,7 +356,9 @@ def test_group_means_are_means_over_models_at_the_default_setting() -> None:
     result = group_means(table(rows), {"front": ["a", "b"], "open": ["c"]}, resamples=200)
     overall = result.table.filter(pl.col("dimension").is_null())
     assert overall.select("group", "n_rows", "score_pct").rows() == [("front", 2, 75.0), ("open", 1, 0.0)]
-    assert overall.select("lo_pct", "hi_pct").rows() == [(50.0, 100.0), (0.0, 0.0)]
+    assert overall.select("lo_pct", "no_interval").rows() == [(None, "too few: 2 tasks")] * 2
+    paper = group_means(table(rows), {"front": ["a", "b"], "open": ["c"]}, resamples=200, interval="percentile").table
+    assert paper.filter(pl.col("dimension").is_null()).select("lo_pct", "hi_pct").rows() == [(50.0, 100.0), (0.0, 0.0)]
     assert result.differences.row(0, named=True)["diff_points"] == 75.0
     assert result.members == {"front": ["a · default effort", "b"], "open": ["c"]}
     by_model = group_means(table(rows), {"a": "front", "b": "front", "c": "open"}, resamples=200)
@@ -394,7 +398,7 @@ def test_a_row_that_is_often_empty_does_not_select_the_resamples_of_its_group() 
     rows = played("a", values) + played("c", values)
     rows += played("b", {t: v for t, v in values.items() if t[0] == "d" or t == "e:0"})
     rows += [run("b", t, "alone", 0.0) for t in values if t[0] == "e" and t != "e:0"]
-    result = group_means(table(rows), {"all": ["a", "b", "c"], "b": ["b"]}, resamples=1000)
+    result = group_means(table(rows), {"all": ["a", "b", "c"], "b": ["b"]}, resamples=1000, interval="percentile")
     lines = {(r["group"], r["dimension"]): r for r in result.table.iter_rows(named=True)}
     assert lines["all", "e"]["n_empty_resamples"] == 0 and lines["all", "e"]["lo_pct"] is not None
     assert lines["b", "e"]["n_empty_resamples"] == pytest.approx(349, abs=60) and lines["b", "e"]["lo_pct"] is None
@@ -450,12 +454,18 @@ def test_renaming_models_and_tasks_keeps_points_exactly_and_intervals_within_mon
 
 @given(value=st.sampled_from([0.0, 0.5, 1.0]), seed=SEEDS)
 @settings(max_examples=10, deadline=None)
-def test_a_constant_row_has_an_interval_of_width_zero(value: float, seed: int) -> None:
+def test_a_constant_row_has_percentiles_of_width_zero_and_by_the_rule_an_interval_with_a_width(
+    value: float, seed: int
+) -> None:
     runs = random_runs(seed).with_columns(
         score=pl.when((pl.col("model") == "m0") & (pl.col("version") == "test")).then(value).otherwise("score")
     )
-    got = leaderboard(runs, resamples=100).table.filter(pl.col("model") == "m0").row(0, named=True)
-    assert got["score_pct"] == got["lo_pct"] == got["hi_pct"] == 100 * value
+    paper, got = (
+        leaderboard(runs, resamples=100, interval=kind).table.filter(pl.col("model") == "m0").row(0, named=True)
+        for kind in ("percentile", "rule")
+    )
+    assert paper["score_pct"] == paper["lo_pct"] == paper["hi_pct"] == 100 * value
+    assert got["lo_pct"] <= got["score_pct"] <= got["hi_pct"] and got["hi_pct"] - got["lo_pct"] > 1
 
 
 @given(seed=SEEDS)
@@ -506,14 +516,14 @@ def test_a_dimension_without_a_solved_task_leaves_no_overall_score_unless_asked_
     assert result.table.select("score_pct", "lo_pct", "rank").row(0) == (None, None, None)
     assert result.undefined.rows() == [("m", None, None, "e")]
     assert "No scored task, so no score: m: e." in result.notes()
-    asked = leaderboard(table(rows), resamples=50, skip_undefined=True)
-    assert asked.table["score_pct"][0] == 50.0 and asked.table["lo_pct"][0] is not None
+    asked = leaderboard(table(rows), skip_undefined=True)
+    assert asked.table.select("score_pct", "no_interval").row(0) == (50.0, "too few: 2 tasks")
 
 
 def test_a_single_task_gives_a_score_without_an_interval_of_its_dimension() -> None:
     result = dimensions(table(played("m", {"d:1": [1.0, 0.0]})), resamples=50)
     assert result.table.select("score_pct", "lo_pct", "hi_pct", "rank").row(0) == (50.0, None, None, 1)
-    assert "Scores on a single task: 1" in " ".join(result.notes())
+    assert "Dimension scores on a single task: 1" in " ".join(result.notes())
 
 
 def test_one_model_alone_has_scores_and_the_first_rank() -> None:
@@ -523,10 +533,12 @@ def test_one_model_alone_has_scores_and_the_first_rank() -> None:
     assert board["lo_pct"][0] <= board["score_pct"][0] <= board["hi_pct"][0]
 
 
-def test_all_pass_and_all_fail_cells_have_intervals_of_width_zero() -> None:
+def test_cells_of_two_tasks_have_no_interval_and_percentiles_of_width_zero() -> None:
     rows = played("m", {"d:1": [1.0], "d:2": [1.0]}) + played("n", {"d:1": [0.0], "d:2": [0.0]})
-    got = dimensions(table(rows), resamples=50).table
-    assert got.select("score_pct", "lo_pct", "hi_pct").rows() == [(100.0,) * 3, (0.0,) * 3]
+    paper = dimensions(table(rows), resamples=50, interval="percentile").table
+    assert paper.select("score_pct", "lo_pct", "hi_pct").rows() == [(100.0,) * 3, (0.0,) * 3]
+    got = dimensions(table(rows)).table
+    assert got.select("lo_pct", "hi_pct", "no_interval").rows() == [(None, None, "too few: 2 tasks")] * 2
 
 
 def test_rows_with_unequal_numbers_of_seeds_are_scored_and_named() -> None:
@@ -537,7 +549,7 @@ def test_rows_with_unequal_numbers_of_seeds_are_scored_and_named() -> None:
 
 def test_a_resample_without_a_solved_task_is_counted_and_left_out() -> None:
     rows = played("m", {"d:1": [1.0]}) + [r for i in range(2, 8) for r in played("m", {f"d:{i}": [0.0]}, alone=0.0)]
-    result = leaderboard(table(rows), resamples=2000)
+    result = leaderboard(table(rows), resamples=2000, interval="percentile")
     # P(one task of seven is not drawn) = (6/7)^7 = 0.340.
     assert result.empty_replicates["n"][0] == pytest.approx(2000 * (6 / 7) ** 7, abs=5 * math.sqrt(2000 * 0.34 * 0.66))
 
