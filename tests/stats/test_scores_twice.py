@@ -50,7 +50,7 @@ def cells(data: Any) -> pl.DataFrame:
 
     The mean over tasks of the mean over their tests, for tasks that passed every alone run, of which no version was
     refused and no alone or test run ended in an error (collaborative-intelligence paper, section 2.3): `model, effort,
-    arm, dimension, test_pct, pass_pct` (share of tests with score 1), `baseline_pct` (also where a test is missing), and
+    arm, dimension, test_pct, pass_pct` (share of tests with score 1), `baseline_pct` (where a test is missing too), and
     `drop_points`, baseline minus test over the tasks that have both.
     """
     runs = data.runs.select(*ROW, "task_id", "dimension", "version", "status", "score").collect()
