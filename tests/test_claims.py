@@ -335,6 +335,9 @@ def test_simulated_data_are_called_simulated_in_every_line_about_runs() -> None:
     assert "on hand" in line(result, "CI006")["note"] and line(result, "CI140")["verdict"] == NO_INPUT
     assert line(result, "CI017")["verdict"] == NO_INPUT
     assert "simulated data" in result._repr_html_()
+    # CI014 is the smallest drop of a row. hand_worked_scores.csv, without the incomplete task, as on the leaderboard:
+    # sim:H2 falls from 5/8 without the problem to 17/24 with it, which is no fall.
+    assert line(result, "CI014")["computed"] == pytest.approx(100 * (5 / 8 - 17 / 24))
 
 
 def test_runs_of_ones_own_are_real_data() -> None:

@@ -1,7 +1,7 @@
 """Estimators of the collaborative-intelligence paper's claims (CI...) about scores, and of what it prints beside them.
 
-May import `cilab.results` and its own folder. Scores nothing: the numbers are those of the face's estimators, of which
-tasks with missing runs are asked for as well.
+May import `cilab.results` and its own folder. Scores nothing: the numbers are those of the face's estimators, with the
+defaults that everybody gets.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CONFLICT = "handling_conflict"
 
 _TABLE = "cilab.datasets.published_table"
 _PERCENT = "cilab.claims.percent"
-#: A task counts with the runs that are there: the published round and other people's runs have gaps.
-SCORES = {"allow_partial": True, "resamples": FEW}
+#: Points only, which do not hang on the resamples.
+SCORES = {"resamples": FEW}
 #: An overall score of the dimensions that have one.
 OVERALL = SCORES | {"skip_undefined": True}
 #: Rows at the setting that nobody asked for, without a treatment, as the paper's tables of models have them.

@@ -5,6 +5,7 @@ Two implementations of one number: polars by task here, arrays of rows by tasks 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,28 @@ from cilab.core import registry
 
 ROW = ["model", "effort", "arm"]
 CONFLICT = "handling_conflict"
+#: Points only: the fewest resamples that there are.
+POINTS = {"resamples": 20}
+
+
+def lossy_release(share: float = 0.03) -> datasets.Dataset:
+    """The simulated release after a share of its scored runs, at random, ended in an error."""
+    whole = datasets.simulated_release()
+    runs = whole.runs.collect()
+    lost = pl.Series(np.random.default_rng(17).random(runs.height) < share) & (runs["status"] == "ok")
+    runs = runs.with_columns(
+        pl.when(~lost).then(pl.col("score", "passed", "joint_share")),
+        status=pl.when(lost).then(pl.lit("error")).otherwise("status"),
+    )
+    return dataclasses.replace(whole, name="lossy release", tables=dict(whole.tables) | {"runs": runs})
+
+
 DATA = {
     "published round": lambda: datasets.published_round("2026-10-09"),
     "hand-worked round": datasets.hand_worked_round,
     "simulated release": datasets.simulated_release,
+    "release with runs lost": lossy_release,
 }
-#: Points only: the fewest resamples that there are.
-PARTIAL = {"allow_partial": True, "resamples": 20}
 
 
 # -- the second scorer ------------------------------------------------------------------------------------
@@ -32,9 +48,10 @@ PARTIAL = {"allow_partial": True, "resamples": 20}
 def cells(data: Any) -> pl.DataFrame:
     """Score, baseline and best-deal share per row and dimension, for every row of the data.
 
-    The mean over gated tasks of the mean over the seeds that are there, for tasks solved alone of which no version was
-    refused (collaborative-intelligence paper, section 2.3): `model, effort, arm, dimension, test_pct, pass_pct` (share
-    of tests with score 1), `baseline_pct`, and `drop_points`, baseline minus test over the tasks that have both.
+    The mean over tasks of the mean over their tests, for tasks that passed every alone run, of which no version was
+    refused and no alone or test run ended in an error (collaborative-intelligence paper, section 2.3): `model, effort,
+    arm, dimension, test_pct, pass_pct` (share of tests with score 1), `baseline_pct` (where a test is missing too), and
+    `drop_points`, baseline minus test over the tasks that have both.
     """
     runs = data.runs.select(*ROW, "task_id", "dimension", "version", "status", "score").collect()
     runs = runs.filter(pl.col("dimension").is_not_null())
@@ -42,10 +59,12 @@ def cells(data: Any) -> pl.DataFrame:
     score, ok = pl.col("score"), pl.col("status") == "ok"
 
     def mean(version: str, value: pl.Expr) -> pl.Expr:
-        return value.filter(ok & (pl.col("version") == version)).mean()
+        here = pl.col("version") == version
+        lost = (here & (pl.col("status") == "error")).any()
+        return pl.when(~lost).then(value.filter(ok & here).mean())
 
     tasks = runs.group_by([*key, "task_id"], maintain_order=True).agg(
-        gated=((pl.col("version") == "alone") & ok & (score == 1)).any() & (pl.col("status") != "refused").all(),
+        gated=(mean("alone", score) == 1) & (pl.col("status") != "refused").all(),
         test=mean("test", score),
         passed=mean("test", (score == 1).cast(pl.Float64)),
         baseline=mean("baseline", score),
@@ -106,7 +125,7 @@ def second(data: datasets.Dataset) -> pl.DataFrame:
 
 
 def test_dimension_scores_are_those_of_the_second_scorer(data: datasets.Dataset, second: pl.DataFrame) -> None:
-    table = cilab.dimensions(data, **PARTIAL).table
+    table = cilab.dimensions(data, **POINTS).table
     ours = _keyed(table, "score_pct", "baseline_pct", "drop_pct")
     theirs = _keyed(second, "test_pct", "baseline_pct", "drop_points")
     assert {key for key, values in ours.items() if values != (None, None, None)} == set(theirs)
@@ -119,7 +138,7 @@ def _keyed(table: pl.DataFrame, *columns: str) -> dict[tuple, tuple]:
 
 
 def test_overall_scores_are_those_of_the_second_scorer(data: datasets.Dataset, second: pl.DataFrame) -> None:
-    board = cilab.leaderboard(data, skip_undefined=True, **PARTIAL).table
+    board = cilab.leaderboard(data, skip_undefined=True, **POINTS).table
     for column, ours in (("test_pct", "score_pct"), ("baseline_pct", "baseline_pct")):
         both = overall(second, column).join(board.drop_nulls(ours), on=ROW, nulls_equal=True, how="full", suffix="_")
         assert both["model"].null_count() == both["model_"].null_count() == 0
@@ -127,7 +146,7 @@ def test_overall_scores_are_those_of_the_second_scorer(data: datasets.Dataset, s
 
 
 def test_shares_of_best_deals_are_those_of_the_second_scorer(data: datasets.Dataset, second: pl.DataFrame) -> None:
-    best = dict(cilab.conflict(data, **PARTIAL).table.select("model", "best_pct").iter_rows())
+    best = dict(cilab.conflict(data, **POINTS).table.select("model", "best_pct").iter_rows())
     share = at_default(second).filter(pl.col("dimension") == CONFLICT).select("model", "pass_pct")
     assert best == pytest.approx(dict(share.iter_rows()), abs=1e-9)
 
@@ -136,7 +155,7 @@ def test_shares_of_best_deals_are_those_of_the_second_scorer(data: datasets.Data
 def test_means_losses_and_correlations_are_those_of_the_second_scorer(name: str) -> None:
     data = DATA[name]()
     table = at_default(cells(data))
-    means, lost = cilab.group_means(data, **PARTIAL).table, cilab.loss(data, **PARTIAL)
+    means, lost = cilab.group_means(data, **POINTS).table, cilab.loss(data, **POINTS)
     for group in ("frontier", "open-weight"):
         own = members(table, group)
         scores = {None: overall(own)["test_pct"].mean()}
@@ -154,7 +173,7 @@ def test_means_losses_and_correlations_are_those_of_the_second_scorer(name: str)
 
     wide = table.pivot("dimension", index="model", values="test_pct").drop_nulls().drop("model")
     r = np.corrcoef(wide.to_numpy(), rowvar=False)
-    together = cilab.dimension_correlations(data, **PARTIAL)
+    together = cilab.dimension_correlations(data, **POINTS)
     at = {d: i for i, d in enumerate(wide.columns)}
     for one, other, ours in together.table.select("dimension", "other", "r").iter_rows():
         assert ours == pytest.approx(r[at[one], at[other]], abs=1e-9)
@@ -168,8 +187,7 @@ def test_the_second_scorer_gives_the_scores_that_were_worked_out_by_hand() -> No
     both = second.join(worked, on=["model", "effort", "dimension"], nulls_equal=True)
     assert both.height == 6
     for row in both.iter_rows(named=True):
-        # It takes the mean of the tests that are there.
-        assert row["test_pct"] == pytest.approx(100 * row["score_partial"]), row
+        assert row["test_pct"] == pytest.approx(100 * row["score"]), row
         assert row["baseline_pct"] == pytest.approx(100 * row["baseline"]), row
     # sim:H1 conflict: best deals 2/3, 0 and 0 of three tasks.
     best = second.filter((pl.col("model") == "sim:H1") & pl.col("effort").is_null())
