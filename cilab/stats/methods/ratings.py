@@ -271,7 +271,8 @@ def as_agreement(
     if raw == 1 and boot.lo is None and boot.n_units:
         detail["raw_lo"] = lowest = share_interval(boot.n_units, boot.n_units, boot.ci_level)[0]
         if boot.reason:
-            reason = f"{reason}; all raters agree on all {boot.n_units}: raw agreement is at least {lowest:.0%}"
+            why = f"agreement on all {boot.n_units}: no interval" if boot.flat else boot.reason
+            reason = f"{why}; raw agreement is at least {lowest:.0%}"
     return Agreement(
         method=method,
         value=value,
