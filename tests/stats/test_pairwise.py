@@ -324,8 +324,8 @@ def test_two_tied_tasks_give_no_interval_and_say_why() -> None:
     half = pairwise(two, ties="half", resamples=200)
     assert half.table["lo"].null_count() == 2 and half.table["no_interval"].to_list() == ["too few: 2 tasks"] * 2
     many = pairwise(runs({"a": [1, 0] * 4, "b": [1, 0] * 4}), ties="half", resamples=200)
-    assert many.table["lo"].null_count() == 2 and many.table["no_interval"][0] == "the same in every resample"
-    assert any("the same in every resample" in note for note in many.notes())
+    assert many.table["lo"].null_count() == 2 and many.table["no_interval"][0] == "no spread between the units"
+    assert any("no spread between the units" in note for note in many.notes())
 
 
 def test_a_row_that_wins_everywhere_gets_no_rating_and_the_notes_say_so() -> None:

@@ -1,6 +1,6 @@
 """Ratings as the coefficients of agreement read them, and one bootstrap for all of them.
 
-May import `cilab.core` and `cilab.stats.methods.distributions`. Subjects rated alike are one pattern with a count:
+May import `cilab.core` and the rule of uncertainty. Subjects rated alike are one pattern with a count:
 drawing patterns is the same draw as drawing subjects and far quicker.
 """
 
@@ -17,12 +17,10 @@ import polars as pl
 from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import check_all as check
+from cilab.stats.methods.bootstrap import MOST_UNDEFINED
 from cilab.stats.methods.distributions import share_interval
+from cilab.stats.methods.uncertainty import LEAST_UNITS, NO_SPREAD, too_few
 
-#: A bootstrap interval with more undefined replicates than this is not given.
-MOST_UNDEFINED = 0.05
-#: Fewest subjects (or groups, where groups are drawn) from which an interval is given.
-LEAST_UNITS = 3
 #: Replicates per matrix product, so that memory stays bounded.
 _CHUNK = 500
 #: Subjects drawn at once, for the same reason.
@@ -227,8 +225,7 @@ def estimate(
     if resamples == 0 or value_or_none is None:
         return value_or_none, Boot(None, None, 0, None, level, units)
     if units < LEAST_UNITS:
-        words = "subject" if p.groups is None else "group"
-        reason = f"too few: {units} {words}{'' if units == 1 else 's'}"
+        reason = too_few(units, "subject" if p.groups is None else "group")
         return value_or_none, Boot(None, None, resamples, None, level, units, reason)
     draws = np.concatenate([statistic(counts.astype(float)) for counts in _draws(p, resamples, seed)])
     undefined = float(np.isnan(draws).mean())
@@ -237,8 +234,7 @@ def estimate(
         return value_or_none, Boot(None, None, resamples, undefined, level, units, reason)
     lo, hi = np.quantile(draws[~np.isnan(draws)], [0.5 - level / 2, 0.5 + level / 2])
     if hi - lo < _FLAT:
-        reason = "the same in every resample: no interval"
-        return value_or_none, Boot(None, None, resamples, undefined, level, units, reason, flat=True)
+        return value_or_none, Boot(None, None, resamples, undefined, level, units, NO_SPREAD, flat=True)
     return value_or_none, Boot(float(lo), float(hi), resamples, undefined, level, units)
 
 

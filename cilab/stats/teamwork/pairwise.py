@@ -26,7 +26,7 @@ from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, exists, newton_together
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
-from cilab.stats.methods.ratings import LEAST_UNITS, MOST_UNDEFINED
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind, draw_bounds
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 from cilab.stats.teamwork.task_runs import SAME
@@ -87,6 +87,7 @@ def pairwise(
     *,
     ridge: float = 0.0,
     ties: Ties = "davidson",
+    interval: IntervalKind = "rule",
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
     ci_level: Level = CI_LEVEL,
@@ -102,6 +103,7 @@ def pairwise(
     study : runs table (polars or pandas), opened study or data set.
     ridge, ties : see `bradley_terry`. The log-odds are those of a task on which the two do not tie; as half wins, of
         the mean result, which many tasks that both pass pull towards 0.
+    interval : `rule` (see `cilab.stats.methods.uncertainty`), or `percentile`: plain percentiles of the bootstrap.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; the comparisons on one task are not
         independent, so that the model's own standard errors are too small.
     version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
@@ -109,8 +111,8 @@ def pairwise(
     Returns
     -------
     PairwiseResult
-        Intervals are null where more than 5 % of the resamples, or the data themselves, have no estimate, where a row
-        is compared on fewer than three tasks, or where every resample gives the same.
+        Intervals are null, and `no_interval` says why, where more than 5 % of the resamples, or the data themselves,
+        have no estimate, where a row is compared on too few tasks, or where every resample gives the same.
 
     Raises
     ------
@@ -136,7 +138,7 @@ def pairwise(
     if estimate.exists:
         draws = _resampled(beats, modelled, g, ridge, resamples, seed)
     n_tasks = ((wins + wins.transpose(0, 2, 1) + tied).sum(axis=2) > 0).sum(axis=0)
-    table = _pairwise_table(g, estimate, draws, n_tasks, ci_level)
+    table = _pairwise_table(g, estimate, draws, n_tasks, interval, ci_level)
     both = table.filter(pl.col("score_rank").is_not_null())
     tau = kendall_tau_b(both["log_ability"], -both["score_rank"]).estimate if estimate.exists else None
     return PairwiseResult(
@@ -207,14 +209,19 @@ def _resampled(wins: Array, tied: Array, g: Grid, ridge: float, resamples: int, 
 
 
 def _pairwise_table(
-    g: Grid, estimate: BradleyTerry, draws: Array, n_tasks: NDArray[np.int64], ci_level: float
+    g: Grid,
+    estimate: BradleyTerry,
+    draws: Array,
+    n_tasks: NDArray[np.int64],
+    interval: IntervalKind,
+    ci_level: float,
 ) -> pl.DataFrame:
     found = {row["player"]: row for row in estimate.table.iter_rows(named=True)}
     ability = np.array([found[name]["log_ability"] for name in g.names])
     part = np.array([found[name]["part"] for name in g.names])
     for k in np.unique(part):
         ability[part == k] -= ability[part == k].mean()
-    lo, hi, why = _intervals(estimate, draws, n_tasks, ci_level)
+    found_ends = _intervals(estimate, draws, n_tasks, len(g.dimensions), interval, ci_level)
     counted = ("wins", "losses") if estimate.ties == "drop" else ("wins", "losses", "ties")
     rating_rank = shared_ranks(ability) if estimate.exists else [None] * len(ability)
     score_rank = shared_ranks(bootstrap.overall_means(g.points()))
@@ -222,9 +229,9 @@ def _pairwise_table(
     columns = {
         "rating_rank": pl.Series(rating_rank, dtype=pl.Int64),
         "log_ability": ability,
-        "lo": pl.Series(lo).fill_nan(None),
-        "hi": pl.Series(hi).fill_nan(None),
-        "no_interval": pl.Series(why, dtype=pl.String),
+        "lo": pl.Series([b.lo for b in found_ends], dtype=pl.Float64),
+        "hi": pl.Series([b.hi for b in found_ends], dtype=pl.Float64),
+        "no_interval": pl.Series([b.reason for b in found_ends], dtype=pl.String),
         "part": part,
         "score_rank": pl.Series(score_rank, dtype=pl.Int64),
         "rank_change": pl.Series(change, dtype=pl.Int64),
@@ -237,17 +244,12 @@ def _pairwise_table(
 
 
 def _intervals(
-    estimate: BradleyTerry, draws: Array, n_tasks: NDArray[np.int64], ci_level: float
-) -> tuple[Array, Array, list[str | None]]:
-    """Ends for each row, NaN where there are none, and why."""
-    lo, hi = np.full((2, len(n_tasks)), np.nan)
-    n_empty = int(np.isnan(draws[:, 0]).sum())
+    estimate: BradleyTerry, draws: Array, n_tasks: NDArray[np.int64], strata: int, interval: IntervalKind, level: float
+) -> list[Bounds]:
+    """Of each row, from its replicates."""
     if not estimate.exists:
-        return lo, hi, ["no single rating exists"] * len(n_tasks)
-    if n_empty > MOST_UNDEFINED * len(draws):
-        return lo, hi, [bootstrap.too_empty(n_empty, len(draws))] * len(n_tasks)
-    lo, hi = bootstrap.percentile_interval(draws, ci_level)
-    few, flat = n_tasks < LEAST_UNITS, hi - lo <= SAME
-    why = [f"too few: {n} tasks" if small else "the same in every resample" if same else None
-           for n, small, same in zip(n_tasks, few, flat, strict=True)]  # fmt: skip
-    return np.where(few | flat, np.nan, lo), np.where(few | flat, np.nan, hi), why
+        return [Bounds(n_clusters=int(n), reason="no single rating exists") for n in n_tasks]
+    return [
+        draw_bounds(own, int(n), strata=strata, interval=interval, ci_level=level)
+        for own, n in zip(draws.T, n_tasks, strict=True)
+    ]
