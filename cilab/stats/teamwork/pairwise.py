@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
@@ -26,7 +25,8 @@ from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, exists, newton_together
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
-from cilab.stats.methods.uncertainty import Bounds, IntervalKind, draw_bounds
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 from cilab.stats.teamwork.task_runs import SAME
@@ -39,8 +39,9 @@ class PairwiseResult(Result):
     Attributes
     ----------
     table : one line per row, best first: `model, effort, arm, rating_rank, log_ability, lo, hi` (log-odds against the
-        average row of its part), `no_interval` (why there is none), `part`, `score_rank, rank_change` (positive: the
-        rating ranks it lower), `wins, losses, ties, n_comparisons`, `n_clusters` (tasks on which the row is compared).
+        average row of its part), `no_interval` (why there is none), `n_clusters` (tasks, or clusters of them, on
+        which the row is compared), `part`, `score_rank, rank_change` (positive: the rating ranks it lower), `wins,
+        losses, ties, n_comparisons`.
     estimate : the underlying `BradleyTerry`.
     kendall_tau_b : between rating and overall score; None where a rating or a score is missing.
     n_undefined : resamples without a finite estimate, left out of the intervals.
@@ -106,7 +107,8 @@ def pairwise(
     interval : `rule` (see `cilab.stats.methods.uncertainty`), or `percentile`: plain percentiles of the bootstrap.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; the comparisons on one task are not
         independent, so that the model's own standard errors are too small.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -137,8 +139,12 @@ def pairwise(
     draws = np.full((1, g.rows.height), np.nan)
     if estimate.exists:
         draws = _resampled(beats, modelled, g, ridge, resamples, seed)
-    n_tasks = ((wins + wins.transpose(0, 2, 1) + tied).sum(axis=2) > 0).sum(axis=0)
-    table = _pairwise_table(g, estimate, draws, n_tasks, interval, ci_level)
+    met = ((wins + wins.transpose(0, 2, 1) + tied).sum(axis=2) > 0).T
+    if estimate.exists:
+        found = [intervals.drawn(g, *of, interval=interval, ci_level=ci_level) for of in zip(draws.T, met, strict=True)]
+    else:
+        found = [Bounds(n_clusters=intervals.n_clusters(g, of), reason="no single rating exists") for of in met]
+    table = _pairwise_table(g, estimate, found)
     both = table.filter(pl.col("score_rank").is_not_null())
     tau = kendall_tau_b(both["log_ability"], -both["score_rank"]).estimate if estimate.exists else None
     return PairwiseResult(
@@ -154,8 +160,8 @@ def pairwise(
         provenance=g.provenance,
         parameters=g.asked,
         caption=(
-            f"Log-odds against the average row{_TIES[ties]}; {percent(ci_level)} intervals, tasks resampled within "
-            "dimension."
+            f"Log-odds against the average row{_TIES[ties]}; {percent(ci_level)} intervals, {intervals.units(g)} "
+            "resampled within dimension."
         ),
     )
 
@@ -191,12 +197,9 @@ def _pair_records(names: Sequence[str], wins: Array, tied: Array) -> list[tuple[
 
 def _resampled(wins: Array, tied: Array, g: Grid, ridge: float, resamples: int, seed: int) -> Array:
     """Centred log abilities in every resample, shape (resamples, R); NaN where there is no estimate."""
-    rng = np.random.default_rng(seed)
     n = g.rows.height
     both = np.concatenate([wins.reshape(-1, n * n), tied.reshape(-1, n * n)], axis=1)
-    total = np.zeros((resamples, 2 * n * n))
-    for tasks in g.slices:
-        total += bootstrap.draw_counts(tasks.stop - tasks.start, resamples, rng) @ both[tasks]
+    total = g.task_counts(resamples, seed) @ both
     beats, even = (part.reshape(resamples, n, n) for part in np.split(total, 2, axis=1))
     if ridge == 0:
         sound = np.array([exists(b, t) for b, t in zip(beats, even, strict=True)])
@@ -211,17 +214,13 @@ def _resampled(wins: Array, tied: Array, g: Grid, ridge: float, resamples: int, 
 def _pairwise_table(
     g: Grid,
     estimate: BradleyTerry,
-    draws: Array,
-    n_tasks: NDArray[np.int64],
-    interval: IntervalKind,
-    ci_level: float,
+    bounds: Sequence[Bounds],
 ) -> pl.DataFrame:
     found = {row["player"]: row for row in estimate.table.iter_rows(named=True)}
     ability = np.array([found[name]["log_ability"] for name in g.names])
     part = np.array([found[name]["part"] for name in g.names])
     for k in np.unique(part):
         ability[part == k] -= ability[part == k].mean()
-    found_ends = _intervals(estimate, draws, n_tasks, len(g.dimensions), interval, ci_level)
     counted = ("wins", "losses") if estimate.ties == "drop" else ("wins", "losses", "ties")
     rating_rank = shared_ranks(ability) if estimate.exists else [None] * len(ability)
     score_rank = shared_ranks(bootstrap.overall_means(g.points()))
@@ -229,27 +228,15 @@ def _pairwise_table(
     columns = {
         "rating_rank": pl.Series(rating_rank, dtype=pl.Int64),
         "log_ability": ability,
-        "lo": pl.Series([b.lo for b in found_ends], dtype=pl.Float64),
-        "hi": pl.Series([b.hi for b in found_ends], dtype=pl.Float64),
-        "no_interval": pl.Series([b.reason for b in found_ends], dtype=pl.String),
+        "lo": pl.Series([b.lo for b in bounds], dtype=pl.Float64),
+        "hi": pl.Series([b.hi for b in bounds], dtype=pl.Float64),
+        "no_interval": pl.Series([b.reason for b in bounds], dtype=pl.String),
+        "n_clusters": pl.Series([b.n_clusters for b in bounds], dtype=pl.Int64),
         "part": part,
         "score_rank": pl.Series(score_rank, dtype=pl.Int64),
         "rank_change": pl.Series(change, dtype=pl.Int64),
         **{c: pl.Series([found[name][c] for name in g.names]).cast(pl.Int64) for c in ("wins", "losses", "ties")},
         "n_comparisons": pl.Series([sum(found[name][c] for c in counted) for name in g.names]).cast(pl.Int64),
-        "n_clusters": pl.Series(n_tasks, dtype=pl.Int64),
     }
     lines = g.rows.select(ROW).with_columns(**columns)
     return lines.sort("part", "log_ability", descending=[False, True], maintain_order=True)
-
-
-def _intervals(
-    estimate: BradleyTerry, draws: Array, n_tasks: NDArray[np.int64], strata: int, interval: IntervalKind, level: float
-) -> list[Bounds]:
-    """Of each row, from its replicates."""
-    if not estimate.exists:
-        return [Bounds(n_clusters=int(n), reason="no single rating exists") for n in n_tasks]
-    return [
-        draw_bounds(own, int(n), strata=strata, interval=interval, ci_level=level)
-        for own, n in zip(draws.T, n_tasks, strict=True)
-    ]
