@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -303,12 +304,12 @@ def test_one_category_has_no_kappa_and_no_alpha_but_full_raw_agreement() -> None
         assert "one" in result.reason
 
 
-def test_raters_who_all_agree_have_kappa_one_and_a_correlation_of_one_of_width_zero() -> None:
+def test_raters_who_all_agree_have_kappa_one_and_a_correlation_of_one_without_an_interval() -> None:
     rows = [["a", "a", "a"], ["b", "b", "b"], ["a", "a", "a"], ["c", "c", "c"]] * 3
     assert agree.fleiss_kappa(rows).value == pytest.approx(1)
     assert agree.krippendorff(rows).value == pytest.approx(1)
     for form in agree.icc_forms([[0.1, 0.1, 0.1], [0.7, 0.7, 0.7], [0.3, 0.3, 0.3]]).values():
-        assert (form.value, form.lo, form.hi) == (pytest.approx(1), 1.0, 1.0)
+        assert (form.value, form.lo, form.hi) == (pytest.approx(1), None, None) and "no interval" in form.reason
         assert form.detail["F"] is None
 
 
@@ -543,6 +544,60 @@ def test_a_third_rater_asked_only_on_disagreement_is_not_taken_for_an_estimate()
     assert reasons["referee × second"] is None
 
 
+def test_three_judges_of_whom_one_settles_disputes_have_no_alpha_for_the_reason_of_the_pairs() -> None:
+    # 15 messages, of which 11 are agreed on. Of the two judges who label all, alpha by hand: 0.482.
+    agreed = [judged("r1", i, referee="ab"[i % 2], second="ab"[i % 2]) for i in range(1, 12)]
+    disputes = [judged("r1", 12 + i, referee="ab"[i % 2], second="ba"[i % 2], third="a") for i in range(4)]
+    labels = [row for rows in [*agreed, *disputes] for row in rows]
+    table = agree.agreement(study(labels), by=None, resamples=200).table
+    found = {r["comparison"]: r for r in table.iter_rows(named=True)}
+    two = found["referee × second"]
+    assert (two["n"], two["raw"], two["reason"]) == (15, pytest.approx(11 / 15), None) and two["kappa_lo"] < two[
+        "kappa"
+    ]
+    pairs = [(row["label"], other["label"]) for row, other, *_ in [*agreed, *disputes]]
+    assert agree.krippendorff(pairs).value == pytest.approx(0.4821428571428572)
+    reason = "third was asked only where referee and second differ: not an estimate for all messages"
+    for name, n in (("referee × third", 4), ("second × third", 4), ("referee × second × third", 15)):
+        row = found[name]
+        assert (row["n"], row["reason"]) == (n, reason)
+        assert [row[c] for c in ("raw", "raw_lo", "raw_hi", "kappa", "kappa_lo", "kappa_hi")] == [None] * 6
+
+
+def test_judges_asked_because_of_the_final_label_are_named() -> None:
+    final = [i % 2 == 0 for i in range(60)]
+    fair, picked = ([(f, f) if asked(i, f) else (None, f) for i, f in enumerate(final)] for asked in (
+        lambda i, f: i % 4 < 2, lambda i, f: f,
+    ))  # fmt: skip
+    own = [i < 30 for i in range(60)]
+    assert agree.leniency_test(final, fair, own).by_label is None
+    found = agree.leniency_test(final, picked, own)
+    assert "labelled 30 of 30 messages whose final label favours the model and 0 of 30 of the others" in found.by_label
+
+
+def test_a_rater_asked_more_often_in_disputes_has_no_estimate_and_one_asked_at_random_has() -> None:
+    def labels(asked: Callable[[int], bool], name: str) -> list[dict]:
+        rows = []
+        for i in range(120):
+            a, b = "xy"[i % 2], "xy"[(i + (i % 3 == 0)) % 2]
+            rows += judged("r1", i, referee=a, second=b, final=a, **({name: a} if asked(i) else {}))
+        return rows
+
+    settles = labels(lambda i: i % 3 == 0 or i % 10 == 0, "person_1")  # every dispute, and few others
+    chance = labels(lambda i: i % 4 < 2, "person_1")  # half of the disputes and half of the others
+    for judges, name in (((), "people × final"), (("referee", "second", "person:1"), "referee × second × person:1")):
+        raters = list(judges) or None
+        biased, fair = (
+            agree.agreement(study(rows), by=None, raters=raters, resamples=50).table.filter(comparison=name)
+            for rows in (settles, chance)
+        )
+        assert (
+            biased["kappa"][0] is None
+            and "asked more often where referee and second differ (100%)" in biased["reason"][0]
+        )
+        assert fair["raw"][0] is not None and "asked" not in (fair["reason"][0] or "")
+
+
 def test_other_versions_and_runs_that_are_not_there_are_counted() -> None:
     runs = [{"run_id": "r1", "version": "alone", "model": "m", "task_id": "t1"}]
     runs += [{"run_id": "r3", "version": "test", "model": "m", "task_id": "t1"}]
@@ -553,10 +608,12 @@ def test_other_versions_and_runs_that_are_not_there_are_counted() -> None:
 
 
 def test_resampling_runs_is_another_interval_with_the_same_estimate() -> None:
-    labels = [row for i in range(30) for row in judged("r1", i, referee="a", second="a")]
-    labels += [row for i in range(30) for row in judged("r2", i, referee="a", second="b")]
+    # Of four runs two agree on all: one resample in 16 draws these alone, and one the others.
+    answers = {"r1": "a", "r2": "b", "r3": "a", "r4": "b"}
+    labels = [row for run, b in answers.items() for i in range(15) for row in judged(run, i, referee="a", second=b)]
+    more = [{"run_id": r, "version": "test", "model": "m", "task_id": r, "dimension": "taking_over"} for r in answers]
     by_message, by_run = (
-        agree.agreement(study(labels), by=None, resample=r, resamples=500).table.row(0, named=True)
+        agree.agreement(study(labels, more), by=None, resample=r, resamples=500).table.row(0, named=True)
         for r in ("message", "run")
     )
     assert by_message["raw"] == by_run["raw"] == 0.5

@@ -146,12 +146,27 @@ def test_graders_who_all_agree_leave_nothing_to_test() -> None:
     result = grader_agreement(dataset(RUNS, annotations=notes), resamples=50)
     assert result.table["value"].to_list() == [pytest.approx(1), pytest.approx(1)]
     weighted, binary = result.majority.iter_rows(named=True)
-    assert (weighted["p"], weighted["lo"], weighted["hi"]) == (None, 0.0, 0.0)
+    assert (weighted["p"], weighted["lo"], weighted["hi"]) == (None, None, None)
     assert "no spread" in weighted["reason"]
     assert (binary["p"], binary["reason"]) == (1.0, "no discordant pair: chi-square is undefined")
     assert line(result.conditional_tests, measure="sd of weighted outcomes")["p"] is None
     assert result.repeated == ("one#0", "two#0")
     assert any("one#0 gives the reference's grade in every rollout" in note for note in result.notes())
+
+
+def test_grading_failures_only_is_said_and_grading_at_random_is_not() -> None:
+    stored = [1.0 if i % 2 else 0.25 for i in range(40)]
+    runs = pair("sim:A", "sim:A", stored)
+    notes = graded("one", stored, runs=runs)
+    ids = {run["run_id"] for run, value in zip(runs, stored, strict=True) if value < 1}
+    some = {run["run_id"] for run in runs[:20]}
+    picked, chance = (
+        grader_agreement(dataset(runs, annotations=[n for n in notes if n["run_id"] in kept]), resamples=20)
+        for kept in (ids, some)
+    )
+    said = "Graded were 0 of 20 that succeeded and 20 of 20 that failed"
+    assert picked.by_outcome.startswith(said) and any(note.startswith(said) for note in picked.notes())
+    assert chance.by_outcome is None
 
 
 def test_a_grader_who_left_rollouts_out_is_named_and_counted() -> None:

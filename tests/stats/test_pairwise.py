@@ -84,7 +84,7 @@ def test_who_always_wins_has_no_estimate_and_the_others_keep_theirs() -> None:
     games = [(a, b, n, 0) for a, b, n in GOLDEN["degenerate"]["always_win"]["games"]]
     result = bradley_terry(games)
     assert not result.exists and "a never lost to the others" in result.reason
-    assert result.difference("b", "c") == pytest.approx(np.log(2))
+    assert result.difference("b", "c").log_odds == pytest.approx(np.log(2))
     with pytest.raises(TableError, match="no estimate of a against b: maximum likelihood puts an infinite distance"):
         result.difference("a", "b")
     assert result.deviance is None
@@ -93,8 +93,8 @@ def test_who_always_wins_has_no_estimate_and_the_others_keep_theirs() -> None:
 def test_of_a_disconnected_graph_only_differences_within_a_group_are_given() -> None:
     games = [(a, b, n, 0) for a, b, n in GOLDEN["degenerate"]["disconnected"]["games"]]
     result = bradley_terry(games)
-    assert result.difference("a", "b") == pytest.approx(np.log(2))
-    assert result.difference("c", "d") == pytest.approx(np.log(3))
+    assert result.difference("a", "b").log_odds == pytest.approx(np.log(2))
+    assert result.difference("c", "d").log_odds == pytest.approx(np.log(3))
     with pytest.raises(TableError, match=r"2 groups were never compared with one another \(a, b \| c, d\)"):
         result.difference("a", "c")
 
@@ -107,25 +107,142 @@ def test_a_chain_of_wins_has_no_estimate_for_anybody() -> None:
 
 def test_a_ridge_gives_a_finite_estimate_where_likelihood_has_none_and_keeps_the_order() -> None:
     result = bradley_terry([("a", "b", 1, 0), ("b", "c", 1, 0)], ridge=0.1)
-    assert result.exists and result.difference("a", "b") > 0
-    assert result.difference("a", "b") == pytest.approx(result.difference("b", "c"))
+    assert result.exists and result.difference("a", "b").log_odds > 0
+    assert result.difference("a", "b").log_odds == pytest.approx(result.difference("b", "c").log_odds)
     # At the maximum the slope is 0: 1 - p = ridge * ability for a, who is as far above the mean as c is below.
-    assert 1 / (1 + np.exp(result.difference("a", "b"))) == pytest.approx(0.1 * result.difference("a", "b"))
+    assert 1 / (1 + np.exp(result.difference("a", "b").log_odds)) == pytest.approx(
+        0.1 * result.difference("a", "b").log_odds
+    )
 
 
 def test_a_tie_is_half_a_win_each_or_dropped_and_counted_either_way() -> None:
     games = [("a", "b", 3, 1, 2)]
-    half, dropped = bradley_terry(games), bradley_terry(games, ties="drop")
-    assert half.difference("a", "b") == pytest.approx(np.log(4 / 2))
-    assert dropped.difference("a", "b") == pytest.approx(np.log(3))
+    half, dropped = bradley_terry(games, ties="half"), bradley_terry(games, ties="drop")
+    assert half.difference("a", "b").log_odds == pytest.approx(np.log(4 / 2))
+    assert dropped.difference("a", "b").log_odds == pytest.approx(np.log(3))
     assert half.n_ties == dropped.n_ties == 2
+    for result in (half, dropped, bradley_terry(games)):
+        assert result.table.select("wins", "losses", "ties").rows() == [(3, 1, 2), (1, 3, 2)]
+
+
+@pytest.mark.parametrize(("wins", "losses", "ties"), [(5, 1, 2754), (4, 2, 90), (30, 20, 1)])
+def test_two_players_with_ties_have_the_closed_form_and_half_wins_the_robust_error(wins, losses, ties) -> None:
+    """Davidson's d is log(w / l), with error sqrt(1 / w + 1 / l); half wins as statsmodels' GLM with HC0 errors."""
+    import statsmodels.api as sm
+
+    games = [("a", "b", wins, losses, ties)]
+    for how in ("davidson", "drop"):
+        found = bradley_terry(games, ties=how).difference("a", "b")
+        se = np.sqrt(1 / wins + 1 / losses)
+        assert (found.log_odds, found.se) == pytest.approx((np.log(wins / losses), se), rel=1e-6)
+        assert (found.lo, found.hi) == pytest.approx((found.log_odds - 1.959964 * se, found.log_odds + 1.959964 * se))
+    y = np.r_[np.ones(wins), np.zeros(losses), np.full(ties, 0.5)]
+    theirs = sm.GLM(y, np.ones((len(y), 1)), family=sm.families.Binomial()).fit(cov_type="HC0")
+    half = bradley_terry(games, ties="half").difference("a", "b")
+    assert (half.log_odds, half.se) == pytest.approx((theirs.params[0], theirs.bse[0]), rel=1e-6)
+    # Two equal players tie with probability nu / (2 + nu); at the maximum all three shares are those seen.
+    nu = bradley_terry(games).tie_parameter
+    d = np.log(wins / losses)
+    assert nu / (nu + 2 * np.cosh(d / 2)) == pytest.approx(ties / (wins + losses + ties))
+
+
+def test_davidsons_model_is_that_of_another_maximizer_with_its_covariance() -> None:
+    """Five players and an order effect; scipy's maximum and a numerical Hessian of the likelihood written anew."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(4)
+    pairs = [(i, j) for i in range(5) for j in range(5) if i != j]
+    counts = rng.integers(1, 15, (len(pairs), 3))
+    found = bradley_terry([(f"p{i}", f"p{j}", *c) for (i, j), c in zip(pairs, counts, strict=True)], order_effect=True)
+
+    def loss(q: np.ndarray) -> float:
+        ability, total = np.r_[0.0, q[:4]], 0.0
+        for (i, j), (first, second, tie) in zip(pairs, counts, strict=True):
+            d = ability[i] - ability[j] + q[4]
+            weights = np.exp([d / 2, -d / 2, q[5]])
+            total -= np.log(weights / weights.sum()) @ [first, second, tie]
+        return total
+
+    best = minimize(loss, np.zeros(6), method="BFGS", options={"gtol": 1e-8}).x
+    step = 1e-4 * np.eye(6)
+
+    def curvature(a: np.ndarray, b: np.ndarray) -> float:
+        return (loss(best + a + b) - loss(best + a - b) - loss(best - a + b) + loss(best - a - b)) / 4e-8
+
+    hessian = [[curvature(a, b) for b in step] for a in step]
+    covariance = np.linalg.inv(hessian)
+    np.testing.assert_allclose(found.table["log_ability"][1:], best[:4], atol=1e-5)
+    assert (found.order_effect, np.log(found.tie_parameter)) == pytest.approx((best[4], best[5]), abs=1e-5)
+    np.testing.assert_allclose(found.covariance[1:, 1:], covariance[:4, :4], rtol=1e-3)
+    assert found.order_effect_se == pytest.approx(np.sqrt(covariance[4, 4]), rel=1e-3)
+    want = np.sqrt(covariance[0, 0] + covariance[2, 2] - 2 * covariance[0, 2])
+    assert found.difference("p1", "p3").se == pytest.approx(want, rel=1e-3)
+    saturated = sum(c @ np.log(c / c.sum()) for c in counts)
+    assert found.deviance == pytest.approx(2 * (saturated + loss(best)), abs=1e-6)
+
+
+@pytest.mark.parametrize("ties", ["davidson", "half", "drop"])
+def test_without_ties_all_treatments_are_the_same(ties) -> None:
+    games = [("a", "b", 3, 1), ("b", "c", 2, 2), ("a", "c", 4, 1)]
+    one, other = bradley_terry(games), bradley_terry(games, ties=ties)
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12)
+    assert one.difference("a", "c") == other.difference("a", "c") and one.deviance == other.deviance
+
+
+@given(st.lists(st.sampled_from(["", "w", "l", "t", "wl", "wt", "lt"]), min_size=6, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_an_estimate_exists_where_a_linear_program_finds_no_direction_that_predicts_all(kinds: list[str]) -> None:
+    """Four players; the likelihood has no finite maximum if some direction never lowers the chance of what was seen."""
+    from scipy.optimize import linprog
+
+    pairs = [(i, j) for i in range(4) for j in range(i)]
+    games = [(f"p{i}", f"p{j}", *(int(k in kind) for k in "wlt")) for (i, j), kind in zip(pairs, kinds, strict=True)]
+    if not any(kinds) or not any("t" in kind for kind in kinds):
+        return
+    rows = []  # each row: what was seen rises at least as much as another result; parameters are abilities, log nu
+    for (i, j), kind in zip(pairs, kinds, strict=True):
+        d = np.zeros(5)
+        d[[i, j]] = 0.5, -0.5
+        of = {"w": d, "l": -d, "t": np.eye(5)[4]}
+        rows += [of[seen] - of[other] for seen in kind for other in "wlt" if other != seen]
+    rows = np.array(rows)
+    found = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=[(-1, 1)] * 5)
+    identified = np.linalg.matrix_rank(rows) == 4  # all but the shift of all abilities
+    result = bradley_terry(games)
+    assert result.exists == (-found.fun < 1e-9 and identified)
+    assert result.exists == (result.table["part"].n_unique() == 1)
+    if result.exists:
+        assert np.isfinite(result.covariance).all() and (result.table["se"][1:] > 0).all()
+    else:
+        assert result.reason
+
+
+def test_ties_alone_say_nothing_and_ties_with_wins_of_one_side_have_no_finite_estimate() -> None:
+    tied = bradley_terry([("a", "b", 0, 0, 5)])
+    assert not tied.exists and "every comparison is a tie" in tied.reason and tied.table["se"].to_list() == [0, 0]
+    with pytest.raises(TableError, match="no estimate of a against b: every comparison is a tie"):
+        tied.difference("a", "b")
+    ahead = bradley_terry([("a", "b", 3, 0, 5)])
+    assert not ahead.exists and "no circle of comparisons holds more wins than ties" in ahead.reason
+    # a beats b, b beats c, c ties a: two wins and one tie round the circle hold all three.
+    assert bradley_terry([("a", "b", 1, 0), ("b", "c", 1, 0), ("c", "a", 0, 0, 1)]).exists
+    half = bradley_terry([("a", "b", 0, 0, 5)], ties="half").difference("a", "b")
+    assert (half.log_odds, half.se, half.lo, half.reason) == (0.0, None, None, "the comparisons have no spread")
+    assert bradley_terry([("a", "b", 0, 0, 5)], ridge=0.1).exists is False
+
+
+def test_an_order_effect_with_ties_is_refused_only_where_it_predicts_them_too() -> None:
+    games = [("a", "b", 2, 0, 3), ("b", "a", 2, 0, 3)]
+    with pytest.raises(TableError, match="no finite estimate"):
+        bradley_terry([*games, ("a", "c", 1, 0), ("c", "a", 1, 0)], order_effect=True)
+    assert bradley_terry([*games, ("a", "b", 0, 1)], order_effect=True).order_effect > 0
 
 
 def test_the_reference_player_is_zero_and_changes_no_difference() -> None:
     games = [("a", "b", 3, 1), ("b", "c", 2, 2), ("a", "c", 4, 1)]
     one, two = bradley_terry(games), bradley_terry(games, reference="c")
     assert two.table.filter(pl.col("player") == "c").select("log_ability", "se").row(0) == (0.0, 0.0)
-    assert one.difference("a", "b") == pytest.approx(two.difference("a", "b"))
+    assert one.difference("a", "b").log_odds == pytest.approx(two.difference("a", "b").log_odds)
 
 
 @given(st.lists(st.integers(1, 9), min_size=12, max_size=12), st.permutations(range(4)))
@@ -139,15 +256,17 @@ def test_every_player_wins_as_often_as_expected_and_names_do_not_matter(counts, 
         for a, b, first, second in records:
             if name in (a, b):
                 other = b if name == a else a
-                expected += (first + second) / (1 + np.exp(-result.difference(name, other)))
+                expected += (first + second) / (1 + np.exp(-result.difference(name, other).log_odds))
         assert expected == pytest.approx(result.table["wins"][i], abs=1e-7)
     renamed = bradley_terry([(f"p{order[int(a[1])]}", f"p{order[int(b[1])]}", x, y) for a, b, x, y in records[::-1]])
-    assert renamed.difference(f"p{order[0]}", f"p{order[3]}") == pytest.approx(result.difference("p0", "p3"))
+    assert renamed.difference(f"p{order[0]}", f"p{order[3]}").log_odds == pytest.approx(
+        result.difference("p0", "p3").log_odds
+    )
 
 
 def test_an_order_effect_that_predicts_everything_is_refused() -> None:
     games = [("a", "b", 2, 0), ("b", "a", 2, 0)]
-    assert bradley_terry(games).difference("a", "b") == pytest.approx(0.0)
+    assert bradley_terry(games).difference("a", "b").log_odds == pytest.approx(0.0)
     with pytest.raises(TableError, match="no finite estimate"):
         bradley_terry(games, order_effect=True)
 
@@ -180,13 +299,33 @@ def test_bad_comparisons_are_refused_in_one_line(records, arguments, words) -> N
 def test_rows_are_compared_only_on_the_tasks_that_both_solve_alone() -> None:
     # On tasks 0-3 both: a wins twice, b once, one tie; task 4 only a solves. So 2.5 to 1.5.
     frame = runs({"a": [1, 1, 0, 1, 1], "b": [0, 0, 1, 1, None]}, solved={"a": [True] * 5, "b": [True] * 4 + [False]})
-    result = pairwise(frame, resamples=50)
-    assert result.estimate.difference("a", "b") == pytest.approx(np.log(2.5 / 1.5))
-    assert result.table.select("model", "rating_rank", "wins", "losses", "n_comparisons").rows() == [
-        ("a", 1, 2.5, 1.5, 4),
-        ("b", 2, 1.5, 2.5, 4),
+    result = pairwise(frame, ties="half", resamples=50)
+    assert result.estimate.difference("a", "b").log_odds == pytest.approx(np.log(2.5 / 1.5))
+    assert result.table.select(
+        "model", "rating_rank", "wins", "losses", "ties", "n_comparisons", "n_clusters"
+    ).rows() == [
+        ("a", 1, 2, 1, 1, 4, 4),
+        ("b", 2, 1, 2, 1, 4, 4),
     ]
-    assert pairwise(frame, ties="drop", resamples=50).estimate.difference("a", "b") == pytest.approx(np.log(2))
+    for how in ("davidson", "drop"):
+        assert pairwise(frame, ties=how, resamples=50).estimate.difference("a", "b").log_odds == pytest.approx(
+            np.log(2)
+        )
+    assert pairwise(frame, ties="drop", resamples=50).table["n_comparisons"].to_list() == [3, 3]
+
+
+def test_two_tied_tasks_give_no_interval_and_say_why() -> None:
+    two = runs({"a": [1, 0], "b": [1, 0]})
+    result = pairwise(two, resamples=200)
+    assert result.table.select("lo", "hi", "no_interval", "n_clusters").rows() == [
+        (None, None, "no single rating exists", 2)
+    ] * 2  # fmt: skip
+    assert any("every comparison is a tie" in note for note in result.notes())
+    half = pairwise(two, ties="half", resamples=200)
+    assert half.table["lo"].null_count() == 2 and half.table["no_interval"].to_list() == ["too few: 2 tasks"] * 2
+    many = pairwise(runs({"a": [1, 0] * 4, "b": [1, 0] * 4}), ties="half", resamples=200)
+    assert many.table["lo"].null_count() == 2 and many.table["no_interval"][0] == "no spread between the units"
+    assert any("no spread between the units" in note for note in many.notes())
 
 
 def test_a_row_that_wins_everywhere_gets_no_rating_and_the_notes_say_so() -> None:
@@ -223,9 +362,12 @@ def test_replicates_of_unchanged_data_are_the_estimate_itself() -> None:
 
     ij, wins = np.array([[0, 1], [1, 2], [0, 2]]), np.array([[3.0, 1.0], [2.0, 2.0], [4.0, 1.0]])
     beats = _win_matrix(3, ij, wins)
-    got = newton_together(np.stack([beats, beats]), 0.0)
-    want = bradley_terry([("a", "b", 3, 1), ("b", "c", 2, 2), ("a", "c", 4, 1)]).table["log_ability"].to_numpy()
-    np.testing.assert_allclose(got, np.tile(want - want.mean(), (2, 1)), atol=1e-8)
+    tied = _win_matrix(3, ij, np.array([[5.0, 5.0], [0.0, 0.0], [9.0, 9.0]]))
+    got = newton_together(np.stack([beats, beats]), np.stack([tied, 0 * tied]), 0.0)
+    for replicate, ties in zip(got, ((5, 0, 9), (0, 0, 0)), strict=True):
+        games = [(a, b, *w, t) for a, b, w, t in zip("aba", "bcc", wins, ties, strict=True)]
+        want = bradley_terry(games).table["log_ability"].to_numpy()
+        np.testing.assert_allclose(replicate, want - want.mean(), atol=1e-8)
 
 
 def test_one_row_and_published_counts_are_refused() -> None:
@@ -235,15 +377,12 @@ def test_one_row_and_published_counts_are_refused() -> None:
         pairwise(datasets.published_round("2026-10-09"))
 
 
-def test_wins_and_losses_print_as_whole_numbers_or_halves_and_rows_as_on_the_leaderboard() -> None:
+def test_wins_losses_and_ties_print_as_whole_numbers_and_rows_as_on_the_leaderboard() -> None:
     result = pairwise(datasets.simulated_release(scale=0.2), resamples=20)
     shown = result.sheet().cells
     assert shown.columns[:4] == ["Row", "Rating rank", "Log ability", "Interval"] and "Part" not in shown.columns
-    for column in ("wins", "losses"):
-        for value, text in zip(result.table[column], shown[column.capitalize()], strict=True):
-            assert float(text.replace(",", "")) == value
-            assert text.endswith(".5") if value % 1 else "." not in text
-    assert (result.table["wins"] % 1 != 0).any()
+    for column in ("wins", "losses", "ties"):
+        assert [int(text) for text in shown[column.capitalize()]] == result.table[column].to_list()
     assert any(" · " in row for row in shown["Row"]) and not all(" · " in row for row in shown["Row"])
 
 

@@ -90,6 +90,42 @@ def test_the_simulated_release_carries_what_its_modes_say(release) -> None:
     assert result.n_used + sum(result.n_left_out.values()) == release.runs.collect().height
 
 
+def test_runs_without_evidence_are_unknown_and_not_runs_that_carried_nothing() -> None:
+    """20 of 20 runs with evidence carry it, 40 have none: 100 %, by Clopper and Pearson's 83.2 to 100."""
+    rows = [run("a", f"t{i:02d}", "test", 0.0, source_family="family", evidence=["problem_remains"]) for i in range(20)]
+    rows += [
+        run(m, f"t{i:02d}", "test", 0.0, source_family="family", evidence=None) for m in ("b", "c") for i in range(20)
+    ]
+    result = takeover(frame(rows), gate="off")
+    row = result.table.row(0, named=True)
+    assert (row["kind"], row["n_runs"], row["n_unknown"], row["n_carried"]) == ("all", 60, 40, 20)
+    ends = stats.binomtest(20, 20).proportion_ci(method="exact")
+    assert row["carried_share_pct"] == 100
+    assert (row["carried_lo_pct"], row["carried_hi_pct"]) == pytest.approx((100 * ends.low, 100.0))
+    assert round(100 * ends.low, 1) == 83.2
+    assert (row["carried_least_pct"], row["carried_most_pct"]) == pytest.approx((100 / 3, 100.0))
+    assert (row["n_failed"], row["passed_share_pct"]) == (60, 0.0)  # what the score says is known of all
+    assert any("40 of 60 takeovers without evidence" in note for note in result.notes())
+    shown = result.sheet().cells.row(0, named=True)
+    assert (shown["Carried"], shown["Unknown"], shown["If known (%)"]) == ("20/20", "40", "33.3 to 100.0")
+
+
+def test_arms_are_compared_where_both_are_known_and_few_tasks_have_no_interval() -> None:
+    rows = [run("m", f"t{i}", "alone", 1.0) for i in range(4)]
+    for i in range(4):
+        rows.append(run("m", f"t{i}", "test", 0.0, evidence=["problem_remains"] if i < 3 else None))
+        rows.append(run("m", f"t{i}", "test", 1.0, arm="diff", evidence=[] if i < 2 else None))
+    result = takeover(frame(rows))
+    pair = result.differences.row(0, named=True)
+    assert (pair["n_pairs"], pair["diff_points"], pair["n_fewer"]) == (2, -100, 2)
+    assert (pair["lo_points"], pair["no_interval"], pair["n_clusters"]) == (None, "too few: 2 tasks", 2)
+    table = {r["arm"]: r for r in result.table.filter(kind="all").iter_rows(named=True)}
+    assert (table["diff"]["carried_lo_pct"], table["diff"]["carried_no_interval"]) == (None, "too few: 2 tasks")
+    assert table["no arm"]["carried_lo_pct"] == pytest.approx(100 * 0.025 ** (1 / 3))
+    plain = takeover(frame(rows), interval="percentile", resamples=50).table.filter(kind="all", arm="diff")
+    assert plain.select("carried_lo_pct", "carried_hi_pct").row(0) == (0, 0)  # the paper's method, by its name
+
+
 def test_bad_input_is_named(release) -> None:
     runs, kinds = follow_up()
     with pytest.raises(TableError, match="no takeover task is called 'edite0'"):

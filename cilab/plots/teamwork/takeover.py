@@ -66,8 +66,8 @@ def takeover(result: Takeover, *, ax: Axes | None = None, panel: str | None = No
         size=(style.PAGE_WIDTH, (1.45 + 0.36 * longest) * (2 if len(parts) > 2 else 1)),
         ncols=2,
         notes=[
-            "Beside each mark: runs that carry it, of all runs. "
-            f"Bars: {percent(result.parameters['ci_level'])} intervals, tasks resampled."
+            "Beside each mark: runs that carry it, of those of which it is known. "
+            f"Bars: {percent(result.parameters['ci_level'])} intervals over tasks."
         ],
         label_y=36,
     )
@@ -92,7 +92,7 @@ def _shares(
         ends = part.select("carried_lo_pct", "carried_hi_pct").rows()
         panels.bars(ax, part["carried_share_pct"].to_list(), rows, ends, mark, along="x", ls="none", label=arm)
         for y, row in zip(rows, part.iter_rows(named=True), strict=True):
-            text = f"{row['n_carried']:,}/{row['n_runs']:,}"
+            text = f"{row['n_carried']:,}/{row['n_runs'] - row['n_unknown']:,}"
             # At the right edge, where no interval reaches.
             ax.text(1.02, y, text, transform=ax.get_yaxis_transform(), va="center", fontsize=6, gid="n")
     right = table.select(pl.max_horizontal("carried_share_pct", "carried_hi_pct").max()).item()

@@ -6,7 +6,7 @@ value is None and `reason` says why. A table of counts where ratings belong is r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -30,7 +30,7 @@ from cilab.stats.methods.coefficients import (
     majority_vs_reference,
     raw_agreement,
 )
-from cilab.stats.methods.hypothesis_tests import mcnemar
+from cilab.stats.methods.hypothesis_tests import fisher, mcnemar
 from cilab.stats.methods.intraclass import ICC_FORMS, icc, icc_forms
 from cilab.stats.methods.ratings import Agreement
 from cilab.stats.teamwork.grid import check_names, listed
@@ -145,8 +145,9 @@ def agreement(
     Returns
     -------
     AgreementResult
-        An answer that was no label (`unparsed`) is missing, and counted. `n_used` counts the labels that stand beside
-        another one they are compared with.
+        An answer that was no label (`unparsed`) is missing, and counted. A rater who was asked because of the others'
+        answers (a third judge who settles disputes) has no coefficient, alone or among all, but its reason. `n_used`
+        counts the labels that stand beside another one they are compared with.
 
     Raises
     ------
@@ -198,6 +199,9 @@ def agreement(
 
 
 _BY = ("dimension", "model", "version", "task_id")
+_ESTIMATES = ("raw", "raw_lo", "raw_hi", "kappa", "kappa_lo", "kappa_hi")
+#: Level of the test whether a rater was asked more often where the others differ.
+_BY_CHANCE = 0.001
 _AGREEMENT_SCHEMA = {
     "group": pl.String,
     "comparison": pl.String,
@@ -259,12 +263,44 @@ def _compare(labels: pl.DataFrame, raters: Sequence[str], how: _How) -> list[dic
     out = []
     if len(judges) > 1:
         table = wide(labels, "label", judges)
+        picked = {rater: why for rater in judges if (why := _asked_by_answers(table, rater, judges))}
         for i, a in enumerate(judges):
-            out += [_two(table, a, b, how) for b in judges[i + 1 :]]
+            out += [_no_estimate(_two(table, a, b, how), picked, (a, b)) for b in judges[i + 1 :]]
         if len(judges) > 2:
-            out.append(_many(table, judges, how))
-    out += _against_final(labels, there - set(raters) - {"final"}, how) if "final" in there else []
+            out.append(_no_estimate(_many(table, judges, how), picked, judges))
+    out += _against_final(labels, judges, there - set(raters) - {"final"}, how) if "final" in there else []
     return out
+
+
+def _asked_by_answers(table: pl.DataFrame, rater: str, raters: Sequence[str]) -> str | None:
+    """Why a rater's labels are no sample of all messages: whether it was asked hung on what the others answered.
+
+    Coefficients take missing ratings for missing by chance. Of a judge who settles disputes they are not, and alpha of
+    all three comes out too high: its disputes count as half agreed, and what the first two agree on stays.
+    """
+    others = [r for r in raters if r != rater]
+    if len(others) < 2 or not table[rater].null_count():
+        return None
+    answers = pl.concat_list(others).list.drop_nulls()
+    both = table.filter(answers.list.len() > 1)
+    counts = both.group_by(differ=answers.list.n_unique() > 1, asked=pl.col(rater).is_not_null()).len()
+    n = {(differ, asked): k for differ, asked, k in counts.iter_rows()}
+    (asked, left), (asked_agreed, left_agreed) = ((n.get((d, True), 0), n.get((d, False), 0)) for d in (True, False))
+    words = f"where {' and '.join(others)} differ"
+    if asked and not asked_agreed and rater == JUDGES[2]:  # the judge who is there to settle them
+        return f"{rater} was asked only {words}: not an estimate for all messages"
+    p = fisher([[asked, left], [asked_agreed, left_agreed]], alternative="greater").p
+    if p is None or p >= _BY_CHANCE:
+        return None
+    shares = (k / (k + rest) for k, rest in ((asked, left), (asked_agreed, left_agreed)))
+    more, less = (percent(round(share, 3)) for share in shares)
+    return f"{rater}: asked more often {words} ({more}) than elsewhere ({less}): not an estimate for all messages"
+
+
+def _no_estimate(row: dict[str, Any], picked: Mapping[str, str], raters: Sequence[str]) -> dict[str, Any]:
+    """The line without coefficients where one of its raters was asked because of the answers; counts stay."""
+    reasons = [picked[r] for r in raters if r in picked]
+    return row | dict.fromkeys(_ESTIMATES) | {"reason": "; ".join(reasons)} if reasons else row
 
 
 def _n_compared(labels: pl.DataFrame, raters: Sequence[str]) -> int:
@@ -277,16 +313,7 @@ def _n_compared(labels: pl.DataFrame, raters: Sequence[str]) -> int:
 
 def _two(table: pl.DataFrame, a: str, b: str, how: _How) -> dict[str, Any]:
     both = table.drop_nulls([a, b])
-    row = _two_columns(f"{a} × {b}", both.select("run_id", a=pl.col(a), b=pl.col(b)), how)
-    only_settles = (
-        b == "third"
-        and {"referee", "second"} <= set(table.columns)
-        and both.height
-        and (both["referee"] != both["second"]).all()
-    )
-    if only_settles:
-        row["reason"] = "third was asked only where referee and second differ: not an estimate for all messages"
-    return row
+    return _two_columns(f"{a} × {b}", both.select("run_id", a=pl.col(a), b=pl.col(b)), how)
 
 
 def _two_columns(name: str, labels: pl.DataFrame, how: _How) -> dict[str, Any]:
@@ -330,14 +357,23 @@ def _line(name: str, coefficient: Agreement, raw: Agreement, n_differ: int) -> d
     }
 
 
-def _against_final(labels: pl.DataFrame, others: Collection[str], how: _How) -> list[dict[str, Any]]:
+def _against_final(
+    labels: pl.DataFrame, judges: Sequence[str], others: Collection[str], how: _How
+) -> list[dict[str, Any]]:
     """People (all under one name) and further judges against the final label."""
     final = labels.filter(pl.col("rater") == "final").select("run_id", "index", pl.col("label").alias("final"))
     people = sorted(r for r in others if r.startswith("person:"))
     sets = [(_PEOPLE, people)] if people else []
     sets += [(r, [r]) for r in sorted(set(others) - set(people))]
+    judged = wide(labels, "label", judges) if len(judges) > 1 else None
     out = []
     for name, members in sets:
-        pairs = labels.filter(pl.col("rater").is_in(members)).join(final, on=["run_id", "index"])
-        out.append(_two_columns(f"{name} × final", pairs.select("run_id", a="label", b="final"), how))
+        own = labels.filter(pl.col("rater").is_in(members))
+        pairs = own.join(final, on=["run_id", "index"])
+        line = _two_columns(f"{name} × final", pairs.select("run_id", a="label", b="final"), how)
+        why = None
+        if judged is not None:
+            seen = own.unique(["run_id", "index"]).select("run_id", "index", pl.col("label").alias(name))
+            why = _asked_by_answers(judged.join(seen, on=["run_id", "index"], how="left"), name, [*judges, name])
+        out.append(_no_estimate(line, {name: why} if why else {}, (name,)))
     return out

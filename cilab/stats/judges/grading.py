@@ -43,6 +43,8 @@ from cilab.stats.methods.ratings import Agreement
 REFERENCE = "reference"
 #: Fewest and most differences for which Shapiro-Wilk is asked; above, scipy's p is not accurate.
 _SHAPIRO = (3, 5000)
+#: Level of the test whether rollouts were graded more often for their outcome.
+_BY_CHANCE = 0.001
 
 Setting = Literal["solo", "homogeneous", "heterogeneous", "relay"]
 SETTINGS = ("solo", "homogeneous", "heterogeneous", "relay")
@@ -70,6 +72,8 @@ class GradingResult(Result):
         agreement on success, which stands where kappa is undefined (a model that always succeeds).
     raters : names of the raters, the reference first.
     repeated : gradings that are the reference's in every rollout: the same grading twice raises all agreement.
+    by_outcome : what to say where rollouts were graded more often for their stored outcome: agreement then is that of
+        the graded ones, no estimate for all. None where they were not.
     """
 
     correlations: pl.DataFrame
@@ -79,6 +83,7 @@ class GradingResult(Result):
     by_agent: pl.DataFrame
     raters: tuple[str, ...]
     repeated: tuple[str, ...] = ()
+    by_outcome: str | None = None
 
     figure: ClassVar[str | None] = "grading"
     title: ClassVar[str] = "Grader agreement"
@@ -143,7 +148,8 @@ class GradingResult(Result):
     def notes(self) -> list[str]:
         """A warning where a grading repeats the reference, then what was used and left out."""
         words = "gives the reference's grade in every rollout: if it is the same grading, name it as reference="
-        return [*(f"{name} {words}(name, repeat)." for name in self.repeated), *super().notes()]
+        first = [f"{name} {words}(name, repeat)." for name in self.repeated]
+        return [*first, *([self.by_outcome] if self.by_outcome else []), *super().notes()]
 
 
 def _line(
@@ -210,7 +216,8 @@ def grader_agreement(
     Returns
     -------
     GradingResult
-        A rollout that a grader left out, or whose grade could not be read, is left out and counted by grader. The four
+        A rollout that a grader left out, or whose grade could not be read, is left out and counted by grader; a note
+        says where those are more often successes, or failures, than by chance (Fisher's exact test). The four
         tests are corrected together (Benjamini-Hochberg).
 
     Raises
@@ -257,6 +264,7 @@ def grader_agreement(
         by_agent=_by_agent(raters),
         raters=names,
         repeated=raters.repeated(),
+        by_outcome=_graded_by_outcome(rollouts, grades),
         n_used=grades.height,
         n_left_out={reason: n for reason, n in left_out.items() if n},
         provenance=provenance,
@@ -383,6 +391,22 @@ def _grades(
     marked = table.with_columns(reason.alias("reason"))
     counts = dict(sorted(marked.filter(pl.col("reason").is_not_null())["reason"].value_counts().rows()))
     return marked.filter(pl.col("reason").is_null()), counts
+
+
+def _graded_by_outcome(rollouts: pl.DataFrame, grades: pl.DataFrame) -> str | None:
+    """A sentence where whether a rollout was graded hung on its stored verdict."""
+    n = {}
+    for verdict in (1.0, 0.0):
+        all_of, graded = (frame.filter(pl.col("success") == verdict).height for frame in (rollouts, grades))
+        n[verdict] = (graded, all_of - graded)
+    p = fisher([n[1.0], n[0.0]]).p
+    if p is None or p >= _BY_CHANCE:
+        return None
+    shares = " and ".join(
+        f"{done:,} of {done + left:,} that {words}"
+        for (done, left), words in ((n[1.0], "succeeded"), (n[0.0], "failed"))
+    )
+    return f"Graded were {shares}: agreement is that of the graded rollouts, not an estimate for all of them."
 
 
 # -- the numbers ------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ class Leniency:
     power, alpha : fractions.
     majority : how many of the other judges must have chosen a label that is not in the model's favour.
     n_left_out : reason -> number of messages.
+    by_label : what to say where the other judges were asked more often for what the final label is; None where not.
     """
 
     n_own: int
@@ -51,6 +52,7 @@ class Leniency:
     alpha: float = 0.05
     majority: int = 3
     n_left_out: Mapping[str, int] = field(default_factory=dict)
+    by_label: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,7 +79,8 @@ class LeniencyResult(Result):
         said = f"p = {test.p:.3f}" if test.p is not None else f"undefined: {test.reason}"
         able = self.found.detectable
         power = f" A share of {100 * able:.0f}% of the own models would be found with {self.found.power:.0%} power."
-        return [*out[:-1], f"{test.method}: {said}.{power if able is not None else ''}", out[-1]]
+        chosen = [self.found.by_label] if self.found.by_label else []
+        return [*out[:-1], f"{test.method}: {said}.{power if able is not None else ''}", *chosen, out[-1]]
 
 
 def leniency_test(
@@ -105,7 +108,8 @@ def leniency_test(
     Returns
     -------
     Leniency
-        Messages with a missing value anywhere are left out and counted.
+        Messages with a missing value anywhere are left out and counted; `by_label` says where judges were asked because
+        of the final label (Fisher's exact test).
 
     References
     ----------
@@ -139,6 +143,25 @@ def leniency_test(
         alpha=alpha,
         majority=most,
         n_left_out={"without a label of every judge": left} if left else {},
+        by_label=_asked_by_label(rows),
+    )
+
+
+#: Level of the test whether judges were asked more often for the final label.
+_BY_CHANCE = 0.001
+
+
+def _asked_by_label(rows: Sequence[tuple[Any, tuple[Any, ...], Any]]) -> str | None:
+    """A sentence where whether all judges labelled a message hung on its final label."""
+    known = [(bool(f), not any(map(is_missing, o))) for f, o, _ in rows if not is_missing(f)]
+    counts = [[sum(pair == (side, asked) for pair in known) for asked in (True, False)] for side in (True, False)]
+    p = fisher(counts).p
+    if p is None or p >= _BY_CHANCE:
+        return None
+    (own, own_left), (against, against_left) = counts
+    return (
+        f"The other judges labelled {own:,} of {own + own_left:,} messages whose final label favours the model and "
+        f"{against:,} of {against + against_left:,} of the others: both shares are of those they labelled."
     )
 
 

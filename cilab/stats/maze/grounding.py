@@ -23,7 +23,7 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze.rows import copies, refuse_doubles, with_partner_effort
 from cilab.stats.methods.coefficients import cohen_kappa
-from cilab.stats.methods.distributions import average_ranks, correlation, correlation_p
+from cilab.stats.methods.hypothesis_tests import pearson, spearman
 from cilab.stats.methods.means import mean_interval, z_of
 
 #: What each agent (1 the starter, 2 the follower) did: 0 or 1.
@@ -464,12 +464,9 @@ def _by_pair(table: pl.DataFrame) -> pl.DataFrame:
 def _correlations(pairs: pl.DataFrame) -> pl.DataFrame:
     x, y = pairs["grounding"].to_numpy(), pairs["weighted_outcome"].to_numpy()
     lines = []
-    for method in ("pearson", "spearman"):
-        r = p = None
-        if len(x) >= 3 and np.ptp(x) > 0 and np.ptp(y) > 0:
-            r = correlation(x, y) if method == "pearson" else correlation(average_ranks(x), average_ranks(y))
-            p = correlation_p(r, len(x))
-        lines.append({"method": method, "r": r, "p": p, "n": len(x)})
+    for method, test in (("pearson", pearson), ("spearman", spearman)):
+        found = test(x, y) if len(x) >= 3 else None
+        lines.append({"method": method, "r": found and found.estimate, "p": found and found.p, "n": len(x)})
     return pl.DataFrame(lines, schema={"method": pl.String, "r": pl.Float64, "p": pl.Float64, "n": pl.Int64})
 
 

@@ -1,7 +1,7 @@
 """The bootstrap over tasks: tasks are resampled within their dimension, the same resamples for every row.
 
-May import numpy, `cilab.core` and the rule of `cilab.stats.methods.ratings` on undefined replicates. Knows arrays only:
-no tables, no files. Resampling whole clusters of rollouts is another module's business.
+May import numpy and `cilab.core`. Knows arrays only: no tables, no files. Resampling whole clusters of rollouts is
+another module's business.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cilab.core.options import CI_LEVEL
-from cilab.stats.methods.ratings import MOST_UNDEFINED
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,6 +24,8 @@ Mask = NDArray[np.bool_]
 RESAMPLES_SCORES = 4000
 RESAMPLES_OTHER = 2000
 
+#: A bootstrap interval with more undefined replicates than this is not given.
+MOST_UNDEFINED = 0.05
 #: Resamples worked on at a time, so that their counts stay in the processor's cache; and in one matrix product.
 _BLOCK, _PIECE = 2000, 250
 #: Up to this bound an integer of 16 bits is drawn without much rejection.

@@ -1,6 +1,6 @@
 """Cluster bootstrap and cluster-robust standard errors for linear and fractional logit models.
 
-May import `cilab.core` and the rule of `cilab.stats.methods.ratings` on undefined replicates. Knows matrices and
+May import `cilab.core` and the rule of `cilab.stats.methods.bootstrap` on undefined replicates. Knows matrices and
 cluster codes, no study: `mediation` and `disagreement` bring the meaning. Cluster-robust covariances and the logit of
 all rows are those of statsmodels, imported where it is used. Fits no replicate row by row: a linear model is resampled
 through its per-cluster cross-products, a logit through cells of equal rows within a cluster, and all replicates are
@@ -21,7 +21,7 @@ import polars as pl
 
 from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
-from cilab.stats.methods.ratings import MOST_UNDEFINED
+from cilab.stats.methods.bootstrap import MOST_UNDEFINED
 
 #: A column whose part that the columns before it do not explain is below this share of its square is redundant.
 REDUNDANT = 1e-9

@@ -21,6 +21,7 @@ from cilab.stats.methods.ratings import (
     Patterns,
     Ratings,
     as_agreement,
+    bounded,
     column_of,
     estimate,
     is_missing,
@@ -56,7 +57,8 @@ def raw_agreement(
     Returns
     -------
     Agreement
-        `detail["all_agree"]` is the share of subjects on which all raters agree.
+        `detail["all_agree"]` is the share of subjects on which all raters agree. Where the share does not vary (all
+        agree on all), the interval is exact: Clopper and Pearson's for n of n.
     """
     table = Ratings.read(ratings)
     p, left_out = table.patterns(least=2, groups=groups, times=times)
@@ -64,6 +66,7 @@ def raw_agreement(
         return Agreement("raw agreement", None, n_raters=table.raters, n_left_out=left_out, reason="no rated subject")
     share = pair_shares(p.counts_by_category(len(table.values)))
     value, boot = estimate(p, lambda c: _over(c @ share, c.sum(1)), resamples, seed, ci_level)
+    boot = boot if value is None else bounded(value, boot)
     all_agree = float((p.n * (share == 1)).sum() / p.n.sum())
     return as_agreement("raw agreement", value, boot, p, table, left_out, value, None, {"all_agree": all_agree})
 
@@ -94,7 +97,8 @@ def cohen_kappa(
     -------
     Agreement
         Undefined, with raw agreement 1, where both raters use one and the same category only. Unweighted, `detail`
-        has `z` and `p` against kappa = 0 (Fleiss, Cohen and Everitt 1969).
+        has `z` and `p` against kappa = 0 (Fleiss, Cohen and Everitt 1969). Where the raters agree on everything kappa
+        is 1 without an interval, and `detail["raw_lo"]` and `reason` say how low raw agreement may be.
 
     Raises
     ------

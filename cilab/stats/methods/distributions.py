@@ -126,9 +126,7 @@ def correlation(x: Array, y: Array) -> float:
 
 
 def correlation_p(r: float, n: int) -> float:
-    """Two-sided p of a correlation of n > 2 pairs by the t approximation; 0 where it is perfect."""
-    if abs(r) >= 1:
-        return 0.0
+    """Two-sided p of a correlation of n > 2 pairs by the t approximation; -1 < r < 1."""
     return t_two_sided(r * math.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2)
 
 

@@ -8,6 +8,7 @@ test that does not exist is undefined with the reason, and no NaN leaves this mo
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -169,7 +170,7 @@ def paired_t(x: Any, y: Any = None, *, ci_level: float = CI_LEVEL) -> Hypothesis
     """Paired t-test of x - y (or of x alone against 0), two-sided, with the interval of the mean difference.
 
     `detail["cohen_d"]` is the mean difference divided by the standard deviation of the differences. Differences that
-    are all the same have no t: p is None with the reason, and the interval has width 0.
+    are all the same have no t: neither p nor interval, with the reason.
     """
     d = _differences(x, y)
     level, n = checked_level(ci_level), d.size
@@ -180,7 +181,7 @@ def paired_t(x: Any, y: Any = None, *, ci_level: float = CI_LEVEL) -> Hypothesis
         return HypothesisTest("paired t-test", None, None, mean, ci_level=level, n=1, reason="a single pair")
     if _constant(d):
         reason = f"all {n} differences are {d[0]:g}: no spread to test against"
-        return HypothesisTest("paired t-test", None, None, mean, mean, mean, level, n, reason=reason)
+        return HypothesisTest("paired t-test", None, None, mean, ci_level=level, n=n, reason=reason)
     sd = float(d.std(ddof=1))
     t = mean / (sd / math.sqrt(n))
     half = t_quantile(0.5 + level / 2, n - 1) * sd / math.sqrt(n)
@@ -195,7 +196,8 @@ def paired_t(x: Any, y: Any = None, *, ci_level: float = CI_LEVEL) -> Hypothesis
 def two_sample_t(x: Any, y: Any, *, equal_variances: bool = False, ci_level: float = CI_LEVEL) -> HypothesisTest:
     """t-test of mean(x) - mean(y) for two groups, two-sided; Welch's unless the variances are said to be equal.
 
-    `detail["cohen_d"]` is `cohen_d(x, y)`. Groups without any spread have no t: undefined with the reason.
+    `detail["cohen_d"]` is `cohen_d(x, y)`. Groups without any spread have no t: neither p nor interval, with the
+    reason.
     """
     a, b, level = _numbers("x", x), _numbers("y", y), checked_level(ci_level)
     method = "two-sample t-test (equal variances)" if equal_variances else "Welch's two-sample t-test"
@@ -207,7 +209,7 @@ def two_sample_t(x: Any, y: Any, *, equal_variances: bool = False, ci_level: flo
         return HypothesisTest(method, None, None, diff, ci_level=level, n=n, reason="a group with a single observation")
     if _constant(a) and _constant(b):
         reason = "no spread in either group"
-        return HypothesisTest(method, None, None, diff, diff, diff, level, n, reason=reason)
+        return HypothesisTest(method, None, None, diff, ci_level=level, n=n, reason=reason)
     se, df = _standard_error(a, b, equal_variances)
     half = t_quantile(0.5 + level / 2, df) * se
     p = t_two_sided(diff / se, df)
@@ -308,17 +310,29 @@ def mcnemar(table: Any) -> HypothesisTest:
 
 
 def pearson(x: Any, y: Any, *, ci_level: float = CI_LEVEL) -> HypothesisTest:
-    """Pearson's correlation with its t-test and the interval from Fisher's z; undefined for constant input."""
+    """Pearson's correlation with its t-test and the interval from Fisher's z; undefined for constant input.
+
+    Points on a straight line leave no spread for the t-test or for z. Then p is the exact one over all orders of the
+    values (twice the smaller tail), and there is no interval.
+
+    Examples
+    --------
+    >>> found = pearson([1, 2, 3, 4], [2, 4, 6, 8])
+    >>> round(found.p, 4), found.lo, found.reason
+    (0.0833, None, 'all 4 points lie on a line: no interval')
+    """
     a, b, level = *_pair(x, y), checked_level(ci_level)
     method = "Pearson correlation, interval from Fisher's z"
     if reason := _no_correlation(a, b):
         return HypothesisTest(method, None, ci_level=level, n=a.size, reason=reason)
     r, n = correlation(a, b), a.size
-    p = correlation_p(r, n) if n > 2 else None
-    if n < 4 or abs(r) >= 1:
-        reason = "fewer than 4 pairs: no interval" if n < 4 else None
-        lo, hi = (None, None) if n < 4 else (r, r)
-        return HypothesisTest(method, p, r, r, lo, hi, level, n, reason=reason)
+    perfect = _perfect(r)
+    if perfect:
+        method, r = _EXACT_ORDERS.format("Pearson"), math.copysign(1.0, r)
+    p = (_orders_p(a) if perfect else correlation_p(r, n)) if n > 2 else None
+    if n < 4 or perfect:
+        reason = "fewer than 4 pairs: no interval" if n < 4 else f"all {n} points lie on a line: no interval"
+        return HypothesisTest(method, p, r, r, ci_level=level, n=n, reason=reason)
     half = normal_quantile(0.5 + level / 2) / math.sqrt(n - 3)
     lo, hi = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
     return HypothesisTest(method, p, r, r, lo, hi, level, n)
@@ -327,15 +341,39 @@ def pearson(x: Any, y: Any, *, ci_level: float = CI_LEVEL) -> HypothesisTest:
 def spearman(x: Any, y: Any) -> HypothesisTest:
     """Spearman's rank correlation, p from the t approximation; undefined for constant input.
 
-    Values that are equal up to rounding share a rank (see `kendall_tau_b`).
+    Values that are equal up to rounding share a rank (see `kendall_tau_b`). Where the ranks agree perfectly, p is the
+    exact one over all orders, as in `pearson`.
     """
     a, b = _pair(x, y)
     method = "Spearman rank correlation, t approximation"
     if reason := _no_correlation(a, b):
         return HypothesisTest(method, None, n=a.size, reason=reason)
-    rho = correlation(average_ranks(_without_rounding(a)), average_ranks(_without_rounding(b)))
-    p, reason = (correlation_p(rho, a.size), None) if a.size > 2 else (None, "fewer than 3 pairs: no p")
-    return HypothesisTest(method, p, rho, rho, n=a.size, reason=reason)
+    first, second = average_ranks(_without_rounding(a)), average_ranks(_without_rounding(b))
+    rho = correlation(first, second)
+    if a.size < 3:
+        return HypothesisTest(method, None, rho, rho, n=a.size, reason="fewer than 3 pairs: no p")
+    if _perfect(rho):
+        rho = math.copysign(1.0, rho)
+        return HypothesisTest(_EXACT_ORDERS.format("Spearman rank"), _orders_p(first), rho, rho, n=a.size)
+    return HypothesisTest(method, correlation_p(rho, a.size), rho, rho, n=a.size)
+
+
+_EXACT_ORDERS = "{} correlation, perfect: exact p over all orders of the values"
+
+
+def _perfect(r: float) -> bool:
+    """1 or -1 but for rounding."""
+    return 1 - abs(r) < 1e-12
+
+
+def _orders_p(values: np.ndarray) -> float:
+    """Two-sided p of a perfect correlation: twice the share of all orders that give it, and never 0.
+
+    Those are the orders that change places of equal values only, the product of t! over groups of t equal values.
+    """
+    ties = np.unique(_without_rounding(values), return_counts=True)[1]
+    log_share = sum(math.lgamma(t + 1) for t in ties) - math.lgamma(values.size + 1)
+    return min(1.0, max(2 * math.exp(log_share), sys.float_info.min))
 
 
 def kendall_tau_b(x: Any, y: Any) -> HypothesisTest:

@@ -21,6 +21,7 @@ from cilab.stats.methods.ratings import Agreement, rows_of
 #: The six forms in McGraw and Wong's notation: one-way, two-way consistency, two-way absolute agreement; single, mean.
 ICC_FORMS = ("ICC(1)", "ICC(k)", "ICC(C,1)", "ICC(C,k)", "ICC(A,1)", "ICC(A,k)")
 _NO_DIFFERENCE = "subjects do not differ by more than the ratings' noise: no correlation exists"
+_NO_NOISE = "the raters do not differ by more than the form allows for: no interval"
 _FORM_WORDS = {
     "ICC(1)": "one-way random, single rating",
     "ICC(k)": "one-way random, mean of k ratings",
@@ -44,8 +45,8 @@ def icc(ratings: Any, *, form: str = "ICC(A,1)", ci_level: float = CI_LEVEL) -> 
     -------
     Agreement
         `detail` has `F`, `df1`, `df2`, `p` (against no correlation) and the mean squares `ms_subjects`, `ms_raters`,
-        `ms_error`. Where all raters give the same number for every subject, and subjects differ, the value is 1 with
-        an interval of width 0. Undefined where subjects do not differ.
+        `ms_error`. Where all raters give the same number for every subject, and subjects differ, the value is 1 and
+        has no interval: nothing varies that it could be told from. Undefined where subjects do not differ.
 
     Raises
     ------
@@ -111,6 +112,8 @@ def _icc(s: _Squares, form: str, level: float) -> Agreement:
     value = _icc_average(s, form) if average else single
     if value is None:
         return Agreement(value=None, reason=_NO_DIFFERENCE, detail=detail, **common)
+    if noise == 0 and (s.raters == 0 or not form.startswith("ICC(A")):
+        return Agreement(value=value, reason=_NO_NOISE, detail=detail, **common)
     lo, hi = _icc_interval(s, form, single, level, noise)
     reason = None
     if average:
@@ -141,8 +144,6 @@ def _icc_interval(s: _Squares, form: str, single: float, level: float, noise: fl
     """Bounds of the single-rating form."""
     upper = 0.5 + level / 2
     n, k = s.n, s.k
-    if noise == 0 and (s.raters == 0 or not form.startswith("ICC(A")):
-        return 1.0, 1.0
     if not form.startswith("ICC(A"):
         df2 = n * (k - 1) if form in ("ICC(1)", "ICC(k)") else (n - 1) * (k - 1)
         f = s.subjects / noise

@@ -1,14 +1,14 @@
 """Ratings as the coefficients of agreement read them, and one bootstrap for all of them.
 
-May import `cilab.core`. Subjects rated alike are one pattern with a count: drawing patterns is the same draw as
-drawing subjects and far quicker.
+May import `cilab.core` and the rule of uncertainty. Subjects rated alike are one pattern with a count:
+drawing patterns is the same draw as drawing subjects and far quicker.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,16 @@ import polars as pl
 from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import check_all as check
+from cilab.stats.methods.bootstrap import MOST_UNDEFINED
+from cilab.stats.methods.distributions import share_interval
+from cilab.stats.methods.uncertainty import LEAST_UNITS, NO_SPREAD, too_few
 
-#: A bootstrap interval with more undefined replicates than this is not given.
-MOST_UNDEFINED = 0.05
 #: Replicates per matrix product, so that memory stays bounded.
 _CHUNK = 500
 #: Subjects drawn at once, for the same reason.
 _MOST_DRAWN = 2_000_000
+#: A narrower interval is none: only rounding tells its ends apart.
+_FLAT = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Agreement:
         None for the intraclass correlation.
     reason : why `value` or the interval is undefined; None where both are there.
     resamples, share_undefined : of the bootstrap; 0 and None without one.
-    detail : further numbers by name (z, p, F, degrees of freedom, ...).
+    detail : further numbers by name (z, p, F, degrees of freedom, ...). Where all raters agree, `raw_lo` is the lower
+        end of raw agreement by Clopper and Pearson: what n of n says where no coefficient has an interval.
     """
 
     method: str
@@ -192,13 +196,19 @@ def _counted(drawn: np.ndarray, k: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """A percentile interval and the share of resamples in which the statistic was undefined."""
+    """A percentile interval, the share of resamples in which the statistic was undefined, and why there is none.
+
+    `n_units` is how many subjects, or groups of them, were drawn; `flat` whether every resample gave the same value.
+    """
 
     lo: float | None
     hi: float | None
     resamples: int
     share_undefined: float | None
     ci_level: float
+    n_units: int = 0
+    reason: str | None = None
+    flat: bool = False
 
 
 def estimate(
@@ -211,14 +221,34 @@ def estimate(
         raise TableError(f"resamples is {resamples!r}: give a whole number from 0 on")
     value = float(statistic(p.n[None, :].astype(float))[0])
     value_or_none = None if math.isnan(value) else value
+    units = int(p.n.sum()) if p.groups is None else p.groups.shape[0]
     if resamples == 0 or value_or_none is None:
-        return value_or_none, Boot(None, None, 0, None, level)
+        return value_or_none, Boot(None, None, 0, None, level, units)
+    if units < LEAST_UNITS:
+        reason = too_few(units, "subject" if p.groups is None else "group")
+        return value_or_none, Boot(None, None, resamples, None, level, units, reason)
     draws = np.concatenate([statistic(counts.astype(float)) for counts in _draws(p, resamples, seed)])
     undefined = float(np.isnan(draws).mean())
     if undefined > MOST_UNDEFINED:
-        return value_or_none, Boot(None, None, resamples, undefined, level)
+        reason = f"undefined in {100 * undefined:.0f}% of the resamples: no interval"
+        return value_or_none, Boot(None, None, resamples, undefined, level, units, reason)
     lo, hi = np.quantile(draws[~np.isnan(draws)], [0.5 - level / 2, 0.5 + level / 2])
-    return value_or_none, Boot(float(lo), float(hi), resamples, undefined, level)
+    if hi - lo < _FLAT:
+        return value_or_none, Boot(None, None, resamples, undefined, level, units, NO_SPREAD, flat=True)
+    return value_or_none, Boot(float(lo), float(hi), resamples, undefined, level, units)
+
+
+def bounded(value: float, boot: Boot) -> Boot:
+    """`boot` with an exact interval where a mean of numbers from 0 to 1 was the same in every resample.
+
+    All n units have the value. By Clopper and Pearson a share of up to 1 - (alpha / 2)^(1 / n) of the population may
+    have others, which lie between 0 and 1.
+    """
+    if not boot.flat:
+        return boot
+    others = share_interval(0, boot.n_units, boot.ci_level)[1]
+    lo = value * (1 - others)
+    return replace(boot, lo=lo, hi=lo + others, reason=None)
 
 
 def as_agreement(
@@ -233,8 +263,12 @@ def as_agreement(
     detail: Mapping[str, float | None],
 ) -> Agreement:
     """The parts of a result put together."""
-    if reason is None and boot.share_undefined is not None and boot.share_undefined > MOST_UNDEFINED:
-        reason = f"undefined in {100 * boot.share_undefined:.0f}% of the resamples: no interval"
+    reason, detail = reason or boot.reason, dict(detail)
+    if raw == 1 and boot.lo is None and boot.n_units:
+        detail["raw_lo"] = lowest = share_interval(boot.n_units, boot.n_units, boot.ci_level)[0]
+        if boot.reason:
+            why = f"agreement on all {boot.n_units}: no interval" if boot.flat else boot.reason
+            reason = f"{why}; raw agreement is at least {lowest:.0%}"
     return Agreement(
         method=method,
         value=value,
@@ -248,7 +282,7 @@ def as_agreement(
         reason=reason,
         resamples=boot.resamples,
         share_undefined=boot.share_undefined,
-        detail=dict(detail),
+        detail=detail,
     )
 
 

@@ -20,8 +20,7 @@ from cilab.results.arguments import Level, Resamples, Seed, inside
 from cilab.results.estimator import estimator, recordable
 from cilab.results.numbers import Interval, number, percent
 from cilab.results.sheet import Sheet
-from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array, overall_means, too_empty
-from cilab.stats.methods.ratings import MOST_UNDEFINED
+from cilab.stats.methods.bootstrap import MOST_UNDEFINED, RESAMPLES_OTHER, Array, overall_means, too_empty
 from cilab.stats.methods.uncertainty import IntervalKind
 from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid

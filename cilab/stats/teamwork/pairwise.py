@@ -18,14 +18,15 @@ from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
-from cilab.results.numbers import NONE, Interval, percent, whole
+from cilab.results.numbers import NONE, Interval, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
-from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, newton_together
+from cilab.stats.methods.bradley_terry import BradleyTerry, Ties, bradley_terry, exists, newton_together
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b
-from cilab.stats.methods.ratings import MOST_UNDEFINED
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
 from cilab.stats.teamwork.task_runs import SAME
@@ -38,8 +39,9 @@ class PairwiseResult(Result):
     Attributes
     ----------
     table : one line per row, best first: `model, effort, arm, rating_rank, log_ability, lo, hi` (log-odds against the
-        average row of its part), `part`, `score_rank, rank_change` (positive: the rating ranks it lower), `wins,
-        losses` (a tie is half of each), `n_comparisons`.
+        average row of its part), `no_interval` (why there is none), `n_clusters` (tasks, or clusters of them, on
+        which the row is compared), `part`, `score_rank, rank_change` (positive: the rating ranks it lower), `wins,
+        losses, ties, n_comparisons`.
     estimate : the underlying `BradleyTerry`.
     kendall_tau_b : between rating and overall score; None where a rating or a score is missing.
     n_undefined : resamples without a finite estimate, left out of the intervals.
@@ -55,13 +57,13 @@ class PairwiseResult(Result):
     title: ClassVar[str] = "Pairwise rating on commonly solved tasks"
 
     def sheet(self) -> Sheet:
-        """One line per row, best first; wins and losses are whole or halves."""
+        """One line per row, best first."""
         names = pl.Series("row", names_of(self.table), dtype=pl.String)
         one = self.table["part"].n_unique() == 1
-        columns = [c for c in self.table.columns if c not in (*ROW, "lo", "hi") and not (one and c == "part")]
+        hidden = (*ROW, "lo", "hi", "no_interval", "n_clusters", *(("part",) if one else ()))
+        columns = [c for c in self.table.columns if c not in hidden]
         ends = (Interval.of(r, "log_ability", "lo", "hi", digits=3) for r in self.table.iter_rows(named=True))
-        halves = pl.col("wins", "losses").map_elements(whole, return_dtype=pl.String)
-        shown = self.table.with_columns(halves).select(names, *columns)
+        shown = self.table.select(names, *columns)
         interval = pl.Series("interval", [each.span(NONE) for each in ends], dtype=pl.String)
         shown.insert_column(shown.get_column_index("log_ability") + 1, interval)
         return self.on_sheet(readable(shown), stub="Row")
@@ -72,6 +74,9 @@ class PairwiseResult(Result):
         more = [*self.remarks]
         if not self.estimate.exists:
             more.append(f"No single rating exists: {self.estimate.reason}. Log abilities compare within a part only.")
+        elif not self.table["lo"].count():
+            why = self.table["no_interval"].drop_nulls().unique(maintain_order=True).to_list()
+            more.append(f"No interval: {'; '.join(why)}.")
         if self.n_undefined:
             more.append(f"{self.n_undefined:,} of {self.resamples:,} resamples have no estimate and are left out.")
         return [*out[:-1], *more, out[-1]]
@@ -82,7 +87,8 @@ def pairwise(
     study: Any,
     *,
     ridge: float = 0.0,
-    ties: Ties = "half",
+    ties: Ties = "davidson",
+    interval: IntervalKind = "rule",
     resamples: Resamples = RESAMPLES_OTHER,
     seed: Seed = 0,
     ci_level: Level = CI_LEVEL,
@@ -96,15 +102,19 @@ def pairwise(
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    ridge, ties : see `bradley_terry`.
+    ridge, ties : see `bradley_terry`. The log-odds are those of a task on which the two do not tie; as half wins, of
+        the mean result, which many tasks that both pass pull towards 0.
+    interval : `rule` (see `cilab.stats.methods.uncertainty`), or `percentile`: plain percentiles of the bootstrap.
     resamples, seed, ci_level : of the bootstrap over tasks within dimension; the comparisons on one task are not
         independent, so that the model's own standard errors are too small.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
     PairwiseResult
-        Intervals are null where more than 5 % of the resamples, or the data themselves, have no estimate.
+        Intervals are null, and `no_interval` says why, where more than 5 % of the resamples, or the data themselves,
+        have no estimate, where a row is compared on too few tasks, or where every resample gives the same.
 
     Raises
     ------
@@ -124,9 +134,17 @@ def pairwise(
     if not records:
         raise TableError("pairwise: no task is solved alone and scored for two rows, so there is nothing to compare")
     estimate = bradley_terry(records, ridge=ridge, ties=ties)
-    matrix = wins + (0.5 * tied if ties == "half" else 0.0)
-    draws = _resampled(matrix, g, ridge, resamples, seed) if estimate.exists else np.full((1, g.rows.height), np.nan)
-    table = _pairwise_table(g, estimate, matrix, draws, ci_level)
+    beats = wins + (0.5 * tied if ties == "half" else 0.0)
+    modelled = tied if ties == "davidson" else np.zeros_like(tied)
+    draws = np.full((1, g.rows.height), np.nan)
+    if estimate.exists:
+        draws = _resampled(beats, modelled, g, ridge, resamples, seed)
+    met = ((wins + wins.transpose(0, 2, 1) + tied).sum(axis=2) > 0).T
+    if estimate.exists:
+        found = [intervals.drawn(g, *of, interval=interval, ci_level=ci_level) for of in zip(draws.T, met, strict=True)]
+    else:
+        found = [Bounds(n_clusters=intervals.n_clusters(g, of), reason="no single rating exists") for of in met]
+    table = _pairwise_table(g, estimate, found)
     both = table.filter(pl.col("score_rank").is_not_null())
     tau = kendall_tau_b(both["log_ability"], -both["score_rank"]).estimate if estimate.exists else None
     return PairwiseResult(
@@ -141,8 +159,19 @@ def pairwise(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"Log-odds against the average row; {percent(ci_level)} intervals, tasks resampled within dimension.",
+        caption=(
+            f"Log-odds against the average row{_TIES[ties]}; {percent(ci_level)} intervals, {intervals.units(g)} "
+            "resampled within dimension."
+        ),
     )
+
+
+#: What the log-odds are of.
+_TIES: dict[Ties, str] = {
+    "davidson": ", of tasks that the two do not tie (Davidson's model)",
+    "half": ", a tie as half a win each",
+    "drop": ", ties left out",
+}
 
 
 def _task_wins(g: Grid) -> tuple[Array, Array]:
@@ -166,48 +195,48 @@ def _pair_records(names: Sequence[str], wins: Array, tied: Array) -> list[tuple[
     return [r for r in records if sum(r[2:]) or not {r[0], r[1]} <= met] if met else []
 
 
-def _resampled(wins: Array, g: Grid, ridge: float, resamples: int, seed: int) -> Array:
+def _resampled(wins: Array, tied: Array, g: Grid, ridge: float, resamples: int, seed: int) -> Array:
     """Centred log abilities in every resample, shape (resamples, R); NaN where there is no estimate."""
-    from scipy.sparse.csgraph import connected_components
-
-    rng = np.random.default_rng(seed)
     n = g.rows.height
-    total = np.zeros((resamples, n * n))
-    for tasks in g.slices:
-        total += bootstrap.draw_counts(tasks.stop - tasks.start, resamples, rng) @ wins[tasks].reshape(-1, n * n)
-    beats = total.reshape(resamples, n, n)
-    sound = np.ones(resamples, bool)
+    both = np.concatenate([wins.reshape(-1, n * n), tied.reshape(-1, n * n)], axis=1)
+    total = g.task_counts(resamples, seed) @ both
+    beats, even = (part.reshape(resamples, n, n) for part in np.split(total, 2, axis=1))
     if ridge == 0:
-        sound = np.array([connected_components(b > 0, connection="strong")[0] == 1 for b in beats])
+        sound = np.array([exists(b, t) for b, t in zip(beats, even, strict=True)])
+    else:
+        sound = beats.any(axis=(1, 2)) | ~even.any(axis=(1, 2))
     out = np.full((resamples, n), np.nan)
     if sound.any():
-        out[sound] = newton_together(beats[sound], ridge)
+        out[sound] = newton_together(beats[sound], even[sound], ridge)
     return out
 
 
-def _pairwise_table(g: Grid, estimate: BradleyTerry, matrix: Array, draws: Array, ci_level: float) -> pl.DataFrame:
+def _pairwise_table(
+    g: Grid,
+    estimate: BradleyTerry,
+    bounds: Sequence[Bounds],
+) -> pl.DataFrame:
     found = {row["player"]: row for row in estimate.table.iter_rows(named=True)}
     ability = np.array([found[name]["log_ability"] for name in g.names])
     part = np.array([found[name]["part"] for name in g.names])
     for k in np.unique(part):
         ability[part == k] -= ability[part == k].mean()
-    enough = np.isnan(draws[:, 0]).mean() <= MOST_UNDEFINED
-    lo, hi = bootstrap.percentile_interval(draws, ci_level) if enough else np.full((2, len(ability)), np.nan)
-    total = matrix.sum(axis=0)
+    counted = ("wins", "losses") if estimate.ties == "drop" else ("wins", "losses", "ties")
     rating_rank = shared_ranks(ability) if estimate.exists else [None] * len(ability)
     score_rank = shared_ranks(bootstrap.overall_means(g.points()))
     change = [None if a is None or b is None else a - b for a, b in zip(rating_rank, score_rank, strict=True)]
     columns = {
         "rating_rank": pl.Series(rating_rank, dtype=pl.Int64),
         "log_ability": ability,
-        "lo": pl.Series(lo).fill_nan(None),
-        "hi": pl.Series(hi).fill_nan(None),
+        "lo": pl.Series([b.lo for b in bounds], dtype=pl.Float64),
+        "hi": pl.Series([b.hi for b in bounds], dtype=pl.Float64),
+        "no_interval": pl.Series([b.reason for b in bounds], dtype=pl.String),
+        "n_clusters": pl.Series([b.n_clusters for b in bounds], dtype=pl.Int64),
         "part": part,
         "score_rank": pl.Series(score_rank, dtype=pl.Int64),
         "rank_change": pl.Series(change, dtype=pl.Int64),
-        "wins": total.sum(axis=1),
-        "losses": total.sum(axis=0),
-        "n_comparisons": pl.Series((total + total.T).sum(axis=1)).round().cast(pl.Int64),
+        **{c: pl.Series([found[name][c] for name in g.names]).cast(pl.Int64) for c in ("wins", "losses", "ties")},
+        "n_comparisons": pl.Series([sum(found[name][c] for c in counted) for name in g.names]).cast(pl.Int64),
     }
     lines = g.rows.select(ROW).with_columns(**columns)
     return lines.sort("part", "log_ability", descending=[False, True], maintain_order=True)

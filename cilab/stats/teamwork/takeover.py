@@ -16,7 +16,7 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.numbers import NONE, number
+from cilab.results.numbers import NONE, Interval, number
 from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import sign_test
@@ -39,9 +39,9 @@ class Takeover(TaskResult):
     Attributes
     ----------
     table : see `takeover`.
-    differences : arms against one another, on the models and tasks that both have: `kind, arm, other, n_pairs` (model
-        and task), `carried_pct, other_carried_pct, diff_points, lo_points, hi_points, n_more, n_fewer, n_tied, p`
-        (exact sign test over the pairs).
+    differences : arms against one another, on the models and tasks that both have with evidence: `kind, arm, other,
+        n_pairs` (model and task), `carried_pct, other_carried_pct, diff_points, lo_points, hi_points, no_interval,
+        n_clusters, n_more, n_fewer, n_tied, p` (exact sign test over the pairs).
     """
 
     differences: pl.DataFrame
@@ -51,13 +51,15 @@ class Takeover(TaskResult):
 
     def sheet(self) -> Sheet:
         """One line per kind and arm, over all models and each group."""
+        unknown = self.table["n_unknown"].sum() > 0
         lines = [
             {
                 "Kind": r["kind"],
                 "Arm": r["arm"],
                 "Models": r["group"],
-                "Carried": f"{r['n_carried']}/{r['n_runs']}",
+                "Carried": f"{r['n_carried']}/{r['n_runs'] - r['n_unknown']}",
                 "Carried (%)": number(r["carried_share_pct"], missing=NONE),
+                **({"Unknown": str(r["n_unknown"]), "If known (%)": _bounds(r)} if unknown else {}),
                 "Failed": str(r["n_failed"]),
                 "Carried in failed": str(r["n_carried_failed"]),
                 "Raised, then carried": str(r["n_carried_raised"]),
@@ -65,6 +67,10 @@ class Takeover(TaskResult):
             for r in self.table.iter_rows(named=True)
         ]
         return self.on_sheet(lines)
+
+
+def _bounds(row: Mapping[str, Any]) -> str:
+    return Interval(None, row["carried_least_pct"], row["carried_most_pct"]).span()
 
 
 @estimator
@@ -82,8 +88,10 @@ def takeover(
 ) -> Takeover:
     """How often the cheat or false record of the earlier session is still there at the end, by kind and arm.
 
-    A run carries it if the check found that the problem remains. Rows at each model's default effort, with every arm
-    (an arm without alone runs takes the gate of the same model without an arm, see `grid`).
+    A run carries it if the check found that the problem remains. Of a run without evidence (null) it is not known: it
+    is left out of the share, counted, and bounds say what the share could be if it were known. Rows at each model's
+    default effort, with every arm (an arm without alone runs takes the gate of the same model without an arm, see
+    `grid`).
 
     Parameters
     ----------
@@ -99,11 +107,12 @@ def takeover(
     Returns
     -------
     Takeover
-        `.table`: `kind` (`all` first), `arm, group` (`all` first), `n_models, n_runs, n_failed, n_carried,
-        n_carried_failed, n_carried_raised` (carried although the check saw the model raise it), `carried_share_pct,
-        carried_lo_pct, carried_hi_pct` (of the runs), `passed_share_pct, passed_lo_pct, passed_hi_pct`, and
-        `own_start_share_pct, own_start_lo_pct, own_start_hi_pct`: the same tasks when the model starts them itself
-        (their baseline).
+        `.table`: `kind` (`all` first), `arm, group` (`all` first), `n_models, n_runs, n_failed, n_unknown` (runs
+        without evidence), `n_carried, n_carried_failed, n_carried_raised` (carried although the check saw the model
+        raise it), `carried_share_pct, carried_lo_pct, carried_hi_pct` (of the runs with evidence), `carried_least_pct,
+        carried_most_pct` (of all runs, if none or all of the unknown ones carried it), `passed_share_pct,
+        passed_lo_pct, passed_hi_pct`, and `own_start_share_pct, own_start_lo_pct, own_start_hi_pct`: the same tasks
+        when the model starts them itself (their baseline); each share with its `_no_interval` and `_n_clusters`.
 
     Raises
     ------
@@ -135,14 +144,27 @@ def takeover(
         differences=_differences(how, sums, of_kind),
         resamples=resamples,
         seed=seed,
-        remarks=whole.notes,
+        remarks=whole.notes + _unknown(runs),
         n_used=n_used,
         n_left_out=task_runs.left_out(
             whole, n_used, {"of other dimensions or efforts, or alone": whole.n_used - n_used}
         ),
         provenance=g.provenance,
         parameters=g.asked,
-        caption="Takeover runs at whose end the inherited problem is still in place, in percent.",
+        caption=(
+            "Takeover runs at whose end the inherited problem is still in place, in percent of those of which it is "
+            "known."
+        ),
+    )
+
+
+def _unknown(runs: pl.DataFrame) -> tuple[str, ...]:
+    n = runs["evidence"].null_count()
+    if not n:
+        return ()
+    return (
+        f"Left out of what is carried: {n:,} of {runs.height:,} takeovers without evidence, of which it is not known; "
+        "they count as passed or failed, and bounds say what the share could be.",
     )
 
 
@@ -165,12 +187,15 @@ def _takeovers(study: Any, g: Grid, version: str) -> pl.DataFrame:
 
 
 def _sums(g: Grid, runs: pl.DataFrame, own: pl.DataFrame, carried: str) -> dict[str, Array]:
-    """Numbers of runs per row and task; runs without evidence count as not carried."""
-    stays = runs["evidence"].list.contains(carried).fill_null(False)
-    raised = runs["evidence"].list.contains("raised_problem").fill_null(False)
+    """Numbers of runs per row and task; what evidence says, of the runs that have it."""
+    known = runs["evidence"].is_not_null()
+    stays = known & runs["evidence"].list.contains(carried)
+    raised = known & runs["evidence"].list.contains("raised_problem")
     failed = runs["score"] < 1
     return {
         "runs": task_runs.counted(g, runs),
+        "known": task_runs.counted(g, runs, known),
+        "unknown": task_runs.counted(g, runs, ~known),
         "failed": task_runs.counted(g, runs, failed),
         "passed": task_runs.counted(g, runs, ~failed),
         "carried": task_runs.counted(g, runs, stays),
@@ -222,12 +247,14 @@ def _table(
                 part = {name: np.where(cells, n, 0.0).sum(axis=0) for name, n in sums.items()}
                 if part["runs"].sum() == 0:
                     continue
-                names = ("runs", "failed", "carried", "carried_failed", "carried_raised")
+                names = ("runs", "failed", "unknown", "carried", "carried_failed", "carried_raised")
+                n, carried, unknown = (part[name].sum() for name in ("runs", "carried", "unknown"))
                 played = (np.where(cells, sums["runs"], 0.0).sum(axis=1) > 0).sum()
                 lines.append(
                     {"kind": kind, "arm": arm, "group": group, "n_models": int(played)}
                     | {f"n_{name}": int(part[name].sum()) for name in names}
-                    | task_runs.share(part["carried"], part["runs"], how).percent("carried_")
+                    | task_runs.share(part["carried"], part["known"], how).percent("carried_")
+                    | {"carried_least_pct": 100 * carried / n, "carried_most_pct": 100 * (carried + unknown) / n}
                     | task_runs.share(part["passed"], part["runs"], how).percent("passed_")
                     | task_runs.share(part["own_start"], part["own_runs"], how).percent("own_start_")
                 )
@@ -268,14 +295,14 @@ def _difference(
     arm: Sequence[int],
     other: Sequence[int],
 ) -> dict[str, Any] | None:
-    """One arm minus another, over the models and tasks that both have; None where there are none."""
+    """One arm minus another, over the models and tasks of which both are known; None where there are none."""
     g = how.g
     of_model = {g.rows["model"][r]: r for r in other}
     pairs = [(r, of_model[g.rows["model"][r]]) for r in arm if g.rows["model"][r] in of_model]
     if not pairs:
         return None
     at, to = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
-    n_a, n_b = sums["runs"][at], sums["runs"][to]
+    n_a, n_b = sums["known"][at], sums["known"][to]
     both = (n_a > 0) & (n_b > 0) & tasks
     if not both.any():
         return None
