@@ -240,7 +240,9 @@ def predict(model: SubsetModel, new: Cells) -> Prediction:
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(seen, (value - expected) ** 2 / np.maximum(spread, _EDGE), 0.0).sum(axis=1)
         misfit = squares / model.dispersion / seen.sum(axis=1)
-    return Prediction(score, reached / most, (reached + n_open) / most, *sides, model.step / most, n_seen.astype(np.int64), misfit)
+    return Prediction(
+        score, reached / most, (reached + n_open) / most, *sides, model.step / most, n_seen.astype(np.int64), misfit
+    )
 
 
 def _abilities_apart(model: SubsetModel, ability: Array, seen: Mask, slices: Sequence[slice]) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, inside
 from cilab.results.estimator import estimator
-from cilab.results.names import names_of, row_names
+from cilab.results.names import names_of
 from cilab.results.numbers import NONE, Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
@@ -254,7 +254,7 @@ def _listed(values: Any) -> list[Any]:
         return [None]
 
 
-def _known(g: Grid) -> Cells:
+def known_cells(g: Grid) -> Cells:
     """The study's cells: a value where a task counts; the gate 1 where it does, 0 where it does not, NaN if open."""
     settled = g.scored | g.refused | (g.decided & ~g.solved)
     return Cells(np.where(g.scored, g.values, np.nan), np.where(settled, g.scored, np.nan), g.slices)
@@ -300,9 +300,7 @@ def _placed(g: Grid, new: Grid, subset: _Subset) -> tuple[NDArray[np.int64], dic
     return np.where(inside_, place, -1), {reason: n for reason, n in left.items() if n}
 
 
-def _new_cells(
-    g: Grid, new: Grid, place: NDArray[np.int64], subset: _Subset
-) -> tuple[Cells, NDArray[np.object_]]:
+def _new_cells(g: Grid, new: Grid, place: NDArray[np.int64], subset: _Subset) -> tuple[Cells, NDArray[np.object_]]:
     """The new rows on the study's tasks, and what became of each task (empty outside the subset)."""
     shape = (new.rows.height, g.tasks.height)
     values, gate = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -520,11 +518,11 @@ def _remarks(study: _Study, parts: Mapping[str, pl.DataFrame], new: Grid) -> tup
     out = [*g.notes, *(n for n in new.notes if n not in g.notes)]
     gone = [g.names[r] for r in np.flatnonzero(~study.whole)]
     if gone:
-        out.append(
-            f"Rows of the study without a full score, which tell of the tasks' difficulty only: {_named(gone)}."
-        )
+        out.append(f"Rows of the study without a full score, which tell of the tasks' difficulty only: {_named(gone)}.")
     for line in parts["table"].iter_rows(named=True):
-        out += _of_row(line, {n: parts[n].filter(pl.col("row") == line["row"]) for n in ("tasks", "dimensions", "check")})
+        out += _of_row(
+            line, {n: parts[n].filter(pl.col("row") == line["row"]) for n in ("tasks", "dimensions", "check")}
+        )
     out += dict.fromkeys(
         words for (_, check) in parts["check"].group_by("row", maintain_order=True) for words in _of_check(check)
     )
