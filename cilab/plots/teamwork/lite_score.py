@@ -58,12 +58,13 @@ def lite_score(
     ranks = result.ranks.filter((pl.col("row") == row) & (pl.col("probability_pct") >= _LEAST_PCT))
     dimensions = result.dimensions.filter(pl.col("row") == row)
     parts: dict[str, Any] = {"scores": partial(_scores, lines=lines)}
-    parts["dimensions"] = partial(_dimensions, table=dimensions, name=row)
+    parts["dimensions"] = partial(_dimensions, table=dimensions)
     if ranks.height:
-        parts["ranks"] = partial(_ranks, table=ranks, name=row)
+        parts["ranks"] = partial(_ranks, table=ranks)
     line = there.row(by_predicate=pl.col("row") == row, named=True)
     alone = ax is not None or panel is not None
-    note = f"{roster.short(row)}: {line['n_seen']} tests of {line['n_tasks']} tasks seen."
+    what = "Dimensions and ranks" if ranks.height else "Dimensions"
+    note = f"{what}: {roster.short(row)}. {line['n_seen']} tests of {line['n_tasks']} tasks seen."
     return panels.compose(
         result,
         parts,
@@ -110,7 +111,7 @@ def _intervals(ax: Axes, marks: list[tuple[int, float, Any]], label: str) -> Non
     ax.plot(x, y, ls="none", marker="none", gid="predicted")
 
 
-def _dimensions(ax: Axes, *, table: pl.DataFrame, name: str) -> None:
+def _dimensions(ax: Axes, *, table: pl.DataFrame) -> None:
     panels.rows(ax, [roster.dimension(d) for d in table["dimension"]], width=24)
     marks = [
         (i, r["predicted_pct"], (r["lo_pct"], r["hi_pct"]))
@@ -121,10 +122,10 @@ def _dimensions(ax: Axes, *, table: pl.DataFrame, name: str) -> None:
     ax.tick_params(axis="y", labelsize=6.3)
     ax.set_xlim(-3, 103)
     ax.set_xlabel("Dimension score (%)")
-    panels.title(ax, f"Dimensions, {style.brief([roster.short(name)], 18)[0]}", legend_lines=1)
+    panels.title(ax, "Dimensions", legend_lines=1)
 
 
-def _ranks(ax: Axes, *, table: pl.DataFrame, name: str) -> None:
+def _ranks(ax: Axes, *, table: pl.DataFrame) -> None:
     ax.barh(table["rank"], table["probability_pct"], 0.72, color=_NEW.color, lw=0, zorder=2, gid="rank")
     low, high = int(table["rank"].min()), int(table["rank"].max())  # type: ignore[arg-type]
     step = max(1, (high - low) // 12)
