@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from cilab.stats import leaderboard as leaderboard
     from cilab.stats import lite as lite
     from cilab.stats import lite_curve as lite_curve
+    from cilab.stats import lite_score as lite_score
     from cilab.stats import loss as loss
     from cilab.stats import mediate as mediate
     from cilab.stats import mediation as mediation

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.leaderboard import leaderboard as leaderboard
     from cilab.plots.teamwork.lite import lite as lite
     from cilab.plots.teamwork.lite import lite_curve as lite_curve
+    from cilab.plots.teamwork.lite_score import lite_score as lite_score
     from cilab.plots.teamwork.loss import loss as loss
     from cilab.plots.teamwork.noticed import noticed as noticed
     from cilab.plots.teamwork.output_tokens import output_tokens as output_tokens
@@ -75,6 +76,7 @@ _FIGURES = {
     "leaderboard": "teamwork.leaderboard",
     "lite": "teamwork.lite",
     "lite_curve": "teamwork.lite",
+    "lite_score": "teamwork.lite_score",
     "loss": "teamwork.loss",
     "mediation": "maze.mediation",
     "messages": "maze.efficiency",

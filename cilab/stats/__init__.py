@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.items import items as items
     from cilab.stats.teamwork.lite import lite as lite
     from cilab.stats.teamwork.lite import lite_curve as lite_curve
+    from cilab.stats.teamwork.lite_score import lite_score as lite_score
     from cilab.stats.teamwork.loss import loss as loss
     from cilab.stats.teamwork.pairwise import pairwise as pairwise
     from cilab.stats.teamwork.pareto import pareto as pareto
@@ -72,6 +73,7 @@ ESTIMATORS = {
     "leaderboard": "teamwork.scores",
     "lite": "teamwork.lite",
     "lite_curve": "teamwork.lite",
+    "lite_score": "teamwork.lite_score",
     "loss": "teamwork.loss",
     "mediation": "maze.mediation",
     "noticed": "teamwork.failures",

@@ -46,6 +46,14 @@ def _tokens() -> pl.DataFrame:
     return played.group_by("model", "effort", "arm").agg(pl.col("tokens_out").mean()).collect()
 
 
+def _new_model() -> pl.DataFrame:
+    """Runs of four tasks of each dimension, of one row of the release under another name."""
+    tasks = release().tasks.sort("task_id").group_by("dimension", maintain_order=True).head(4).select("task_id")
+    mine = release().runs.filter(pl.col("model") == "sim:C1").join(tasks, on="task_id", how="semi")
+    columns = ("effort", "task_id", "dimension", "version", "seed", "status", "score")
+    return mine.select(pl.lit("sim:new").alias("model"), *columns).collect()
+
+
 #: Estimator -> what it is asked beyond its data.
 ASKED: dict[str, Callable[[], dict[str, Any]]] = {
     "capability": lambda: {"measures": release().truth["capability"]},
@@ -54,6 +62,7 @@ ASKED: dict[str, Callable[[], dict[str, Any]]] = {
     "grounding": lambda: {"annotator": "sim:annotator1"},
     "lite": lambda: {"per_dimension": 2, "splits": 2},
     "lite_curve": lambda: {"sizes": (1, 2), "splits": 1},
+    "lite_score": lambda: {"runs_of_new_model": _new_model()},
     "mediation": lambda: {"annotator": "sim:annotator1"},
     "people": lambda: {"table": datasets.published_table("people"), "tasks": _PEOPLE},
     "power": lambda: {"simulations": 20, "tasks_per_dimension": (10, 30), "seeds": (1, 3), "differences": (0, 5, 10)},

@@ -100,6 +100,15 @@ def _mazes() -> Any:
     return datasets.simulated_mazes()
 
 
+def new_model(release: Any, per_dimension: int) -> pl.DataFrame:
+    """Alone runs and tests of the first tasks of each dimension, of a row of a release under another name."""
+    tasks = release.tasks.sort("dimension", "task_id").group_by("dimension", maintain_order=True).head(per_dimension)
+    mine = (pl.col("model") == "sim:C1") & pl.col("version").is_in(["alone", "test"])
+    runs = release.runs.filter(mine).join(tasks.select("task_id"), on="task_id", how="semi").sort("run_id")
+    columns = ("effort", "task_id", "dimension", "version", "seed", "status", "score")
+    return runs.select(pl.lit("sim:new").alias("model"), *columns).collect()
+
+
 def _options(name: str) -> dict[str, Any]:
     few = {"resamples": 200} if "resamples" in inspect.signature(getattr(cilab, name)).parameters else {}
     return few | _FAST.get(name, {})
@@ -113,6 +122,7 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
         "compare": {"a": models[0], "b": models[1]},
         "people": {"table": datasets.published_table("people")},
     }
+    more["lite_score"] = {"runs_of_new_model": new_model(_release(), 5)}
     for name in sorted(cilab.stats.ESTIMATORS):
         data = _mazes() if name in _MAZES else _release()
         yield name, name, data, _options(name) | more.get(name, {})

@@ -60,16 +60,17 @@ class ItemResponse:
         return expit(a[:, self.dimension] - self.difficulty)
 
 
-def fit_item_response(values: Array, slices: Sequence[slice]) -> ItemResponse:
+def fit_item_response(values: Array, slices: Sequence[slice], weight: float = 1.0) -> ItemResponse:
     """The mode of the posterior.
 
     Parameters
     ----------
     values : fractions, shape (R, T); NaN where a row has no value.
     slices : the tasks of each dimension, in order, together all T.
+    weight : for how many Bernoulli outcomes a value counts; more than 1 for means over seeds, which scatter less.
     """
     there = ~np.isnan(values)
-    trials = Trials(np.where(there, values, 0.0), there.astype(float), tuple(slices))
+    trials = Trials(np.where(there, weight * values, 0.0), weight * there, tuple(slices))
     found = fit(trials, Widths(deviation=SD_DEVIATION, task=SD_DIFFICULTY, mean=SD_MEAN, ability=SD_LEVEL))
     ability = np.ascontiguousarray(found.level.T)
     return ItemResponse(
@@ -97,12 +98,13 @@ def _prior_cov(ability: Array) -> Array:
     return _SHARE_SEEN * seen + (1 - _SHARE_SEEN) * own
 
 
-def estimate_abilities(model: ItemResponse, values: Array) -> Array:
+def estimate_abilities(model: ItemResponse, values: Array, weight: float = 1.0) -> Array:
     """Abilities of new rows from the values that they have; shape (rows, D), logits.
 
     Parameters
     ----------
     values : fractions, shape (rows, T); NaN where there is none, which is most of them.
+    weight : as in `fit_item_response`.
     """
     tasks = np.flatnonzero(~np.isnan(values).all(axis=0))
     design = np.zeros((len(tasks), len(model.slices)))
@@ -113,10 +115,10 @@ def estimate_abilities(model: ItemResponse, values: Array) -> Array:
     a = np.tile(model.prior_mean, (len(values), 1))
     for _ in range(_STEPS):
         p = expit(a @ design.T - model.difficulty[tasks])
-        gradient = np.where(there, y - p, 0.0) @ design - (a - model.prior_mean) @ precision
+        gradient = weight * np.where(there, y - p, 0.0) @ design - (a - model.prior_mean) @ precision
         # Tasks of different dimensions share no ability, so the likelihood's part is diagonal.
-        weight = np.where(there, p * (1 - p), 0.0) @ design
-        step = np.linalg.solve(precision + weight[:, :, None] * np.eye(design.shape[1]), gradient[..., None])[..., 0]
+        known = weight * np.where(there, p * (1 - p), 0.0) @ design
+        step = np.linalg.solve(precision + known[:, :, None] * np.eye(design.shape[1]), gradient[..., None])[..., 0]
         a = a + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
         if np.abs(step).max() < _CLOSE:
             break

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Unpack
 
@@ -42,6 +42,8 @@ PER_DIMENSION, SPLITS = 5, 40
 MAX_SUBSETS = 200_000
 #: Random subsets drawn per split: one would make the yardstick of every other method a lottery.
 RANDOM_DRAWS = 10
+#: Two or three rows are in the right order by chance in a half or a sixth of the cases: that is no rank order.
+LEAST_ROWS = 4
 #: Sizes of the curve of figure 11a, tasks per dimension.
 SIZES = (1, 2, 3, 5, 8, 10, 15)
 
@@ -74,7 +76,8 @@ class LiteResult(Result):
     ----------
     table : one line per method: `method, what` (score: the mean over the chosen tasks; estimate: predicted from them),
         `n_tasks`, `tau, error_points, reduction_pct` (Kendall's tau-b, mean absolute error of the overall score, and
-        by how much it is below that of random subsets, on rows that were not used to choose; mean over splits),
+        by how much it is below that of random subsets, on rows that were not used to choose; mean over splits, tau
+        over those with four rows or more),
         `n_without` (rows in splits without a solved chosen task in some dimension: they have no score and are not in
         the error, an estimate has one all the same), `tau_all, rho_all, error_all_points, max_error_all_points` (the
         subset of `tasks` over all rows, which were used to choose it; for random, one draw).
@@ -83,11 +86,13 @@ class LiteResult(Result):
     rows : one line per method and row: `method, row, model, effort, arm, full_pct, lite_pct, error_points` (lite minus
         full), `n_solved` (chosen tasks that it solves alone), `n_dimensions_without`.
     splits : one line per method and split: `method, split, tau, error_points, max_error_points, n_rows, n_without`.
+    methods : one line per method asked for: `method, fitted, reason` (why it could not be fitted, else null).
     """
 
     tasks: pl.DataFrame
     rows: pl.DataFrame
     splits: pl.DataFrame
+    methods: pl.DataFrame
     seed: int
     remarks: tuple[str, ...] = ()
 
@@ -150,8 +155,11 @@ class LiteCurve(Result):
     ----------
     table : one line per size and method: `per_dimension, n_tasks, method, what, tau, error_points, reduction_pct,
         n_without`, as in `LiteResult.table`, on rows that were not used to choose.
+    methods : one line per size and method asked for: `per_dimension, method, fitted, reason` (why it could not be
+        fitted, else null).
     """
 
+    methods: pl.DataFrame
     seed: int
     remarks: tuple[str, ...] = ()
 
@@ -215,7 +223,8 @@ def lite(
     ----------
     study : runs table (polars or pandas), opened study or data set.
     per_dimension : tasks chosen in each dimension.
-    method : one of the above, several of them, or `all`.
+    method : one of the above, several of them, or `all`: those that can be fitted, and in `.methods` why another
+        cannot. One that is named and cannot be is refused.
     splits, seed : halvings of the models, and what they and the random subsets are drawn from.
     version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
 
@@ -226,8 +235,8 @@ def lite(
     Raises
     ------
     TableError
-        Fewer than four models have a full score, a dimension has too few tasks to choose from, `exhaustive` has more
-        than 200,000 subsets to look at, the tasks are those of a published round; or as in `grid`.
+        Fewer than four models have a full score, a dimension has too few tasks to choose from, `exhaustive` was named
+        and has more than 200,000 subsets to look at, the tasks are those of a published round; or as in `grid`.
 
     References
     ----------
@@ -237,11 +246,12 @@ def lite(
     --------
     >>> lite(cilab.datasets.simulated_release(), method="all")  # doctest: +SKIP
     """
-    names = _methods(method)
+    asked, named = _methods(method)
     _check_whole("splits", splits, 1)
     g, remarks, left = _grid(study, scope)
-    _check_size(g, per_dimension, names)
-    drawn = _splits(g, names, [per_dimension], splits, seed).drop("per_dimension")
+    methods = _fittable(g, per_dimension, asked, named)
+    names = _fitted(methods)
+    drawn = _splits(g, {per_dimension: names}, splits, seed).drop("per_dimension")
     chosen, read = _on_all_rows(g, names, per_dimension, seed)
     rows = pl.concat([_row_lines(g, name, chosen[name], read[name]) for name in names])
     table = _summary(drawn, names, per_dimension * len(g.slices)).with_columns(_over_all(rows, names))
@@ -250,8 +260,9 @@ def lite(
         tasks=pl.concat([_task_lines(g, name, chosen[name]) for name in names]),
         rows=rows,
         splits=drawn,
+        methods=methods,
         seed=seed,
-        remarks=remarks,
+        remarks=(*remarks, *_left_out_words(methods), *_tau_words(drawn)),
         n_used=g.n_used,
         n_left_out=left,
         provenance=g.provenance,
@@ -276,7 +287,7 @@ def lite_curve(
     ----------
     study, method, splits, seed : as in `lite`.
     version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
-    sizes : tasks per dimension.
+    sizes : tasks per dimension. Of the default, sizes that a dimension has too few tasks for are left out and named.
 
     Raises
     ------
@@ -287,22 +298,30 @@ def lite_curve(
     ----------
     Collaborative-intelligence paper, figure 11a.
     """
-    names = _methods(method)
+    asked, named = _methods(method)
     _check_whole("splits", splits, 1)
     g, remarks, left = _grid(study, scope)
     if isinstance(sizes, str) or not isinstance(sizes, Collection | np.ndarray) or not len(sizes):
         raise TableError(f"sizes is {sizes!r}: give a list of numbers of tasks per dimension, such as [1, 3, 5]")
-    for size in sizes:
-        _check_size(g, size, names)
-    lines, drawn = [], _splits(g, names, list(dict.fromkeys(sizes)), splits, seed)
-    for size in sizes:
+    usual = tuple(sizes) == SIZES
+    by_size = {size: _fittable(g, size, asked, named) for size in sizes if not usual or _has_tasks(g, size)}
+    if not by_size:
+        _fittable(g, SIZES[0], asked, named)
+    lines, drawn = [], _splits(g, {size: _fitted(methods) for size, methods in by_size.items()}, splits, seed)
+    for size in by_size:
         n = size * len(g.slices)
-        found = _summary(drawn.filter(pl.col("per_dimension") == size), names, n)
+        found = _summary(drawn.filter(pl.col("per_dimension") == size), _fitted(by_size[size]), n)
         lines.append(found.select(pl.lit(size, pl.Int64).alias("per_dimension"), *(c for c in _CURVE)))
+    size_column = [pl.lit(size, pl.Int64).alias("per_dimension") for size in by_size]
+    methods = pl.concat([m.select(column, *m.columns) for column, m in zip(size_column, by_size.values(), strict=True)])
+    if gone := [size for size in sizes if size not in by_size]:
+        remarks += (f"A dimension has fewer tasks than {', '.join(map(str, gone))}: these sizes are left out.",)
+    words = [w for size, m in by_size.items() for w in _left_out_words(m, f" at {size} tasks per dimension")]
     return LiteCurve(
         table=pl.concat(lines),
+        methods=methods,
         seed=seed,
-        remarks=remarks,
+        remarks=(*remarks, *words, *_tau_words(drawn)),
         n_used=g.n_used,
         n_left_out=left,
         provenance=g.provenance,
@@ -317,18 +336,18 @@ _CURVE = ("n_tasks", "method", "what", "tau", "error_points", "reduction_pct", "
 # -- what is asked for ------------------------------------------------------------------------------------
 
 
-def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
-    """The methods asked for, in the order of `METHODS`; random always."""
+def _methods(method: str | Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """The methods asked for, in the order of `METHODS`, random always; and whether they were named one by one."""
     if not isinstance(method, str | Collection):
         raise TableError(f"method is {method!r}: give a name or a list of names out of {', '.join([*METHODS, 'all'])}")
     asked = [method] if isinstance(method, str) else list(method)
     if asked == ["all"]:
-        return tuple(METHODS)
+        return tuple(METHODS), False
     for name in asked:
         if name not in METHODS:
             choices = [*METHODS, "all"]
             raise TableError(f"method is {name!r}, not one of {', '.join(choices)}.{nearest(str(name), choices)}")
-    return tuple(name for name in METHODS if name in asked or name == "random")
+    return tuple(name for name in METHODS if name in asked or name == "random"), True
 
 
 def _check_whole(name: str, value: Any, least: int) -> None:
@@ -363,18 +382,55 @@ def _candidates(g: Grid) -> Mask:
     return (public if public.any() else np.ones(len(public), bool)) & g.scored.any(axis=0)
 
 
-def _check_size(g: Grid, per_dimension: int, names: Sequence[str]) -> None:
+def _has_tasks(g: Grid, size: int) -> bool:
+    """Whether every dimension has so many tasks to choose from."""
+    there = _candidates(g)
+    return all(int(there[tasks].sum()) >= size for tasks in g.slices)
+
+
+def _fittable(g: Grid, per_dimension: int, asked: Sequence[str], named: bool) -> pl.DataFrame:
+    """`method, fitted, reason` of the methods asked for; one that was named and cannot be fitted is refused.
+
+    Raises
+    ------
+    TableError
+        A dimension has too few tasks for any method, or for one that was named there are too many subsets.
+    """
     _check_whole("per_dimension", per_dimension, 1)
     there = _candidates(g)
+    reasons: dict[str, str | None] = dict.fromkeys(asked)
     for name, tasks in zip(g.dimensions, g.slices, strict=True):
         n = int(there[tasks].sum())
         if n < per_dimension:
             raise TableError(f"lite: {name} has {n} tasks to choose from, fewer than per_dimension = {per_dimension}")
-        if "exhaustive" in names and math.comb(n, per_dimension) > MAX_SUBSETS:
-            raise TableError(
-                f"lite: {name} has {math.comb(n, per_dimension):,} subsets of {per_dimension} of {n} tasks, too many "
-                "for exhaustive; take greedy or item_response"
-            )
+        if "exhaustive" in asked and math.comb(n, per_dimension) > MAX_SUBSETS:
+            why = f"{name} has {math.comb(n, per_dimension):,} subsets of {per_dimension} of {n} tasks"
+            if named:
+                raise TableError(f"lite: {why}, too many for exhaustive; take greedy or item_response")
+            reasons["exhaustive"] = reasons["exhaustive"] or f"{why}, more than {MAX_SUBSETS:,}"
+    return pl.DataFrame(
+        [(name, why is None, why) for name, why in reasons.items()],
+        schema={"method": pl.String, "fitted": pl.Boolean, "reason": pl.String},
+        orient="row",
+    )
+
+
+def _fitted(methods: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(methods.filter("fitted")["method"])
+
+
+def _left_out_words(methods: pl.DataFrame, where: str = "") -> list[str]:
+    """A sentence on each method that could not be fitted."""
+    return [f"Without {m}{where}: {why}." for m, fitted, why in methods.rows() if not fitted]
+
+
+def _tau_words(drawn: pl.DataFrame) -> list[str]:
+    """A sentence where splits have too few rows for a rank order."""
+    few = drawn.filter(pl.col("n_rows") < LEAST_ROWS)
+    if not few.height:
+        return []
+    which = "No split has" if few.height == drawn.height else "Some splits do not have"
+    return [f"{which} the {LEAST_ROWS} scored rows that a rank order takes: tau is not defined there."]
 
 
 # -- choosing ---------------------------------------------------------------------------------------------
@@ -581,26 +637,26 @@ def halves(models: NDArray[Any], splits: int, rng: np.random.Generator) -> list[
     return [np.isin(models, rng.permutation(names)[: len(names) // 2]) for _ in range(splits)]
 
 
-def _splits(g: Grid, names: Sequence[str], sizes: Sequence[int], splits: int, seed: int) -> pl.DataFrame:
-    """One line per size, method and split; for random, one per drawn subset.
+def _splits(g: Grid, sizes: Mapping[int, Sequence[str]], splits: int, seed: int) -> pl.DataFrame:
+    """One line per size, method and split; for random, one per drawn subset. `sizes` names the methods of each.
 
     Halves and random subsets have streams of their own, so that a method more or less changes no other's numbers.
     """
     cells = _cells(g)
     drawn = halves(cells.models, splits, np.random.default_rng((seed, 0)))
-    one = functools.partial(_split, cells, cells.full().mean(axis=1), names, sizes, seed)
+    one = functools.partial(_split, cells, cells.full().mean(axis=1), sizes, seed)
     lines = [line for some in each(one, enumerate(drawn)) for line in some]
     return pl.DataFrame(lines, schema=_SPLITS, orient="row")
 
 
 def _split(
-    cells: Cells, full: Array, names: Sequence[str], sizes: Sequence[int], seed: int, numbered: tuple[int, Mask]
+    cells: Cells, full: Array, sizes: Mapping[int, Sequence[str]], seed: int, numbered: tuple[int, Mask]
 ) -> list[tuple[Any, ...]]:
     """Lines of one split: what is chosen on its half, scored on the other one."""
     i, half = numbered
     learned = _Learned(cells.rows(half), max(sizes))
     new, lines = cells.values[~half], []
-    for k in sizes:
+    for k, names in sizes.items():
         rng = np.random.default_rng((seed, 1, i))
         for name in names:
             choose, read = METHODS[name]
@@ -615,10 +671,11 @@ def _split(
 def _agreement(found: Array, full: Array) -> tuple[float | None, float | None, float | None, int]:
     """(tau-b, mean and greatest absolute error in points, rows) over the rows that have a subset score."""
     there = np.isfinite(found)
+    ranked = there.sum() >= LEAST_ROWS
     if not there.any():
         return None, None, None, 0
     error = 100 * np.abs(found - full)[there]
-    tau = kendall_tau_b(found[there], full[there]).estimate if there.sum() > 1 else None
+    tau = kendall_tau_b(found[there], full[there]).estimate if ranked else None
     return tau, bootstrap.exact_mean(error), float(error.max()), int(there.sum())
 
 
@@ -695,7 +752,7 @@ def _over_all(rows: pl.DataFrame, names: Sequence[str]) -> list[pl.Series]:
         there = rows.filter((pl.col("method") == name) & pl.col("lite_pct").is_not_null())
         x, y = there["lite_pct"].to_numpy(), there["full_pct"].to_numpy()
         tau, error, greatest, _ = _agreement(x / 100, y / 100)
-        rho = spearman(x, y).estimate if len(x) > 1 else None
+        rho = spearman(x, y).estimate if len(x) >= LEAST_ROWS else None
         for column, value in zip(columns, (tau, rho, error, greatest), strict=True):
             columns[column].append(value)
     return [pl.Series(name, values, dtype=pl.Float64) for name, values in columns.items()]
