@@ -287,7 +287,7 @@ def _pooled(
             if g.unknown_tasks and len(rows) > 1:  # a pooled share pairs rows by task
                 found |= {"lo_pct": None, "hi_pct": None, "no_interval": intervals.UNPAIRED}
             lines.append(line | found)
-    return pl.DataFrame(lines, infer_schema_length=None)
+    return intervals.table(lines)
 
 
 def _correlations(

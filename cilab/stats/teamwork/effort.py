@@ -147,7 +147,7 @@ def effort(
     used = int((g.runs["used"] & g.runs["r"].is_in(compared)).sum())
     length = _output_length(how, use["tokens_out"], overall, overall_draws)
     return Effort(
-        table=pl.DataFrame(lines, infer_schema_length=None),
+        table=intervals.table(lines),
         dimensions=_effort_dimensions(how, pairs, points, draws),
         cells=pl.DataFrame(cells, infer_schema_length=None),
         output_length=length,
@@ -247,7 +247,7 @@ def _effort_dimensions(
             | _sign(g, pairs, tasks)
             | _zero_pairs(g, pairs, tasks)
         )
-    return pl.DataFrame(lines, infer_schema_length=None)
+    return intervals.table(lines)
 
 
 def _work(study: Any, g: Grid) -> dict[str, Array]:

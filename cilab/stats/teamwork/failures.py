@@ -456,7 +456,7 @@ def _shares(
         key | total | a.percent() | b.percent("of_tests_")
         for key, total, a, b in zip(keys_of, sums, of_failed, of_tests, strict=True)
     ]
-    return pl.DataFrame(lines, infer_schema_length=None)
+    return intervals.table(lines)
 
 
 def _totals(*arrays: Array) -> list[tuple[float, ...]]:
@@ -566,7 +566,7 @@ def noticed(
         )
     ]
     return Noticed(
-        table=pl.DataFrame(lines, infer_schema_length=None),
+        table=intervals.table(lines),
         correlations=_noticed_correlations(how, seen, failed),
         labels=_definitions(study, labels, rater, noticed_labels, runs),
         resamples=resamples,

@@ -7,7 +7,8 @@ becomes columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -189,3 +190,9 @@ def columns(found: Sequence[Bounds], unit: str = "pct") -> list[pl.Series]:
     lines = [cells(bounds, unit=unit) for bounds in found]
     kinds = {f"lo_{unit}": pl.Float64, f"hi_{unit}": pl.Float64, **EXTRA}
     return [pl.Series(name, [line[name] for line in lines], dtype=kind) for name, kind in kinds.items()]
+
+
+def table(lines: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Lines with intervals among them as a frame; a column of reasons is text although every line has an interval."""
+    found = pl.DataFrame(lines, infer_schema_length=None)
+    return found.with_columns(pl.col("^(.*_)?no_interval$").cast(pl.String))

@@ -211,7 +211,7 @@ def _loss_summary(
             bounds = Bounds(reason=intervals.UNPAIRED) if g.unknown_tasks else None
             line |= _mean_line(f"{part}_{unit}", point, draws, how, used, bounds)
         lines.append(line)
-    return pl.DataFrame(lines, infer_schema_length=None)
+    return intervals.table(lines)
 
 
 def _mean_line(

@@ -258,7 +258,7 @@ def _table(
                     | task_runs.share(part["passed"], part["runs"], how).percent("passed_")
                     | task_runs.share(part["own_start"], part["own_runs"], how).percent("own_start_")
                 )
-    return pl.DataFrame(lines, infer_schema_length=None)
+    return intervals.table(lines)
 
 
 def _cells(g: Grid, rows: Sequence[int], tasks: np.ndarray) -> np.ndarray:
