@@ -26,7 +26,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -45,23 +45,31 @@ SOURCES = {
 }
 
 
-def left_out(data: tuple[Any, np.ndarray], k: int, model: str) -> list[dict[str, float]]:
+class Data(NamedTuple):
+    """Cells of all rows, the model of each, and which tasks may be in a subset (the public ones)."""
+
+    known: Any
+    models: np.ndarray
+    public: np.ndarray
+
+
+def left_out(data: Data, k: int, model: str) -> list[dict[str, float]]:
     """One line per row of a model that was left out; scores in percent.
 
     Parameters
     ----------
-    data : cells of all rows, and the model of each.
+    data : see `Data`.
     k : tasks chosen in each dimension.
     """
     from cilab.stats.methods import subset_prediction as p
     from cilab.stats.methods.item_response import choose_informative, fit_item_response
     from cilab.stats.teamwork import lite
 
-    known, models = data
+    known, models, public = data
     out = models == model
     others = known.rows(~out)
     slices = known.slices
-    may = ~np.isnan(others.values).all(axis=0)
+    may = public & ~np.isnan(others.values).all(axis=0)
     chosen = choose_informative(fit_item_response(others.values, slices), k, may)
     tasks = np.zeros(len(may), bool)
     tasks[np.concatenate(chosen)] = True
@@ -101,43 +109,46 @@ def left_out(data: tuple[Any, np.ndarray], k: int, model: str) -> list[dict[str,
     return lines
 
 
-def release(number: int) -> tuple[Any, np.ndarray]:
-    """Cells and models of a simulated release."""
+def release(number: int) -> Data:
+    """A simulated release."""
     from cilab import datasets
 
     return cells(datasets.simulated_release(FIRST_SEED + number))
 
 
-def cells(data: Any, **scope: Any) -> tuple[Any, np.ndarray]:
-    """Cells of the rows that were run on all tasks, and the model of each."""
+def cells(data: Any, **scope: Any) -> Data:
+    """The rows that were run on all tasks."""
     from cilab.stats.teamwork.grid import grid
     from cilab.stats.teamwork.lite_score import known_cells, whole_rows
+    from cilab.stats.teamwork.scores import split_mask
 
     g = grid(data, **scope)
     known = known_cells(g)
     whole = whole_rows(g, known)
-    return known.rows(whole), g.rows["model"].to_numpy()[whole]
+    public = split_mask(g, "public")
+    may = public if public.any() else np.ones(len(public), bool)
+    return Data(known.rows(whole), g.rows["model"].to_numpy()[whole], may)
 
 
-def public(shared: Path, name: str) -> tuple[Any, np.ndarray] | None:
-    """Cells and models of a public data set; None where it is not here. METR's people are no model."""
+def public(shared: Path, name: str) -> Data | None:
+    """A public data set; None where it is not here. METR's people are no model."""
     from cilab import datasets
 
     folder = shared / "data" / name
     if not folder.is_dir():
         return None
     data = datasets.import_table(folder, name).dataset
-    known, models = cells(data, version="alone", gate="off", allow_partial=True)
-    kept = models != "human"
-    return known.rows(kept), models[kept]
+    found = cells(data, version="alone", gate="off", allow_partial=True)
+    kept = found.models != "human"
+    return Data(found.known.rows(kept), found.models[kept], found.public)
 
 
-def leave_outs(data: tuple[Any, np.ndarray], k: int, workers: int | None = None) -> list[dict[str, float]]:
+def leave_outs(data: Data, k: int, workers: int | None = None) -> list[dict[str, float]]:
     """All models of a data set, each left out in turn."""
     from cilab.stats.methods.parallel import each
 
     one = functools.partial(left_out, data, k)
-    return [line for some in each(one, np.unique(data[1]).tolist(), workers) for line in some]
+    return [line for some in each(one, np.unique(data.models).tolist(), workers) for line in some]
 
 
 def summary(lines: list[dict[str, float]]) -> dict[str, float]:
@@ -166,7 +177,7 @@ def study(releases: int = RELEASES, workers: int | None = None, shared: Path | N
     for name, sizes in (("swebench_bash_only", SUBMISSION_TASKS), ("metr_runs", METR_TASKS)):
         data = None if shared is None else public(shared, name)
         for k in sizes if data is not None else ():
-            found[f"{name}, {k} of {data[0].values.shape[1]} tasks"] = leave_outs(data, k, workers)
+            found[f"{name}, {k} of {data.known.values.shape[1]} tasks"] = leave_outs(data, k, workers)
     lines = [line for some in found.values() for line in some]
     return {
         "made_by": "python benchmarks/lite_score.py --write",

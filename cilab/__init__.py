@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from cilab.stats import power as power
     from cilab.stats import relay as relay
     from cilab.stats import release as release
+    from cilab.stats import sensitivity as sensitivity
     from cilab.stats import sources as sources
     from cilab.stats import takeover as takeover
     from cilab.stats import validity as validity

@@ -51,6 +51,7 @@ FIGURES = {
     "losses": ["capability", "loss", "release", "takeover"],
     "plan": ["power"],
     **MAZE_FIGURES,
+    "sensitivity": ["ranks", "scores"],
     "ask": ["own_rule"],
     "bring_your_own_data": ["leaderboard"],
     "reproduce": [*_PAPER_1, *_PAPER_2, "appendix_c3", "appendix_e", "section_4_4", "table_08", "table_3"],
@@ -61,6 +62,7 @@ PUBLISHED = {
     "leaderboard": ["dimensions", "profiles", "scores"],
     "conflict": ["endings"],
     "losses": ["loss"],
+    "sensitivity": ["ranks", "scores"],
     "bring_your_own_data": ["leaderboard"],
 }
 #: Values of parameters that keep a notebook short, where it has them.

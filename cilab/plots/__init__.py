@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.people import people as people
     from cilab.plots.teamwork.power import power as power
     from cilab.plots.teamwork.release import release as release
+    from cilab.plots.teamwork.sensitivity import sensitivity as sensitivity
     from cilab.plots.teamwork.sources import sources as sources
     from cilab.plots.teamwork.takeover import takeover as takeover
     from cilab.plots.teamwork.validity import validity as validity
@@ -90,6 +91,7 @@ _FIGURES = {
     "profiles": "teamwork.dimensions",
     "relay": "maze.relay",
     "release": "teamwork.release",
+    "sensitivity": "teamwork.sensitivity",
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.scores import dimensions as dimensions
     from cilab.stats.teamwork.scores import group_means as group_means
     from cilab.stats.teamwork.scores import leaderboard as leaderboard
+    from cilab.stats.teamwork.sensitivity import sensitivity as sensitivity
     from cilab.stats.teamwork.sources import sources as sources
     from cilab.stats.teamwork.takeover import takeover as takeover
     from cilab.stats.teamwork.validity import validity as validity
@@ -84,6 +85,7 @@ ESTIMATORS = {
     "power": "teamwork.power",
     "relay": "maze.relay",
     "release": "teamwork.release",
+    "sensitivity": "teamwork.sensitivity",
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",

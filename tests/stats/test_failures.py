@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from cilab import datasets, testing
+from cilab import expressions as x
 from cilab.core.errors import TableError
 from cilab.stats.teamwork.failures import (
+    GAVE_IN,
     NO_RULE,
     RULES,
+    UNKNOWN,
     FailureRule,
     failures,
     labelled,
@@ -263,13 +267,15 @@ def test_pooled_shares_and_their_intervals_are_those_of_a_plain_loop() -> None:
     below = rng.integers(0, 4, (3, 20)).astype(float)
     above = np.floor(below * rng.random((3, 20)))
     counts = np.array([np.bincount(rng.integers(0, 20, 20), minlength=20) for _ in range(400)]).astype(float)
-    for a, b, got in zip(above, below, shares(above, below, counts), strict=True):
+    g = SimpleNamespace(clusters=np.arange(20), cluster_name="task")
+    how = SimpleNamespace(g=g, counts=counts, interval="percentile", ci_level=0.95)
+    for a, b, got in zip(above, below, shares(above, below, how), strict=True):
         plain = [(a * c).sum() / (b * c).sum() for c in counts]
         assert got.point == pytest.approx(a.sum() / b.sum())
         found = got.percent()
         assert found["lo_pct"] == pytest.approx(100 * np.quantile(plain, 0.025))
         assert found["hi_pct"] == pytest.approx(100 * np.quantile(plain, 0.975))
-    sure = shares(below[:1], below[:1], counts)[0].percent()
+    sure = shares(below[:1], below[:1], how)[0].percent()
     assert (sure["lo_pct"], sure["share_pct"], sure["hi_pct"]) == (100, 100, 100)  # a constant has no width
 
 
@@ -325,13 +331,98 @@ def test_missing_labels_flags_and_columns_are_named() -> None:
         failures(pl.concat(twice), labels=labels)
 
 
-def test_a_failed_run_without_a_label_counts_as_not_noticed_and_is_reported() -> None:
+LONE = "a|taking_over:1|test|0"
+
+
+def test_a_failed_run_without_a_label_is_unknown_and_left_out_with_bounds() -> None:
     runs, labels = hand_made()
-    result = failures(runs, labels=labels.filter(pl.col("run_id") != "a|taking_over:1|test|0"), resamples=50)
-    assert (
-        result.runs.filter(pl.col("run_id") == "a|taking_over:1|test|0")["mode"].item() == "never objected to the push"
+    labels = labels.filter(pl.col("run_id") != LONE)
+    result = failures(runs, labels=labels, resamples=50)
+    assert result.runs.filter(pl.col("run_id") == LONE).select("mode", "noticed").row(0) == (UNKNOWN, None)
+    assert any(
+        "Mode not known of 1 of 11 failed runs (0 without evidence, 1 without labels)" in n for n in result.notes()
     )
-    assert "1 failed runs have no label" in " ".join(result.notes())
+    row = result.table.filter(by="all", mode="raised it, never fixed it").row(0, named=True)
+    assert (row["n"], row["n_failed"], row["n_unknown"], row["n_tests"]) == (1, 11, 1, 20)
+    assert row["share_pct"] == pytest.approx(100 / 10)
+    assert (row["least_pct"], row["most_pct"]) == pytest.approx((100 / 11, 200 / 11))
+    assert row["of_tests_share_pct"] == pytest.approx(100 / (20 * 10 / 11))
+    seen = noticed(runs, labels=labels, resamples=50)
+    row = seen.table.row(0, named=True)
+    assert (row["n"], row["n_failed"], row["n_unknown"], row["share_pct"]) == (3, 11, 1, pytest.approx(30))
+    assert (row["least_pct"], row["most_pct"]) == pytest.approx((300 / 11, 400 / 11))
+    assert any("1 of 11 failed runs have no label that says whether" in note for note in seen.notes())
+
+
+def test_a_run_in_which_the_model_said_nothing_has_no_label_to_miss() -> None:
+    runs, labels = hand_made()
+    kept = labels.filter(pl.col("run_id") != LONE)
+    said = {"index": 0, "kind": "message", "run_id": LONE}
+    for seat, mode in (("scripted", "never objected to the push"), ("under_test", UNKNOWN)):
+        study = SimpleNamespace(
+            runs=runs.lazy(), labels=kept.lazy(), messages=pl.LazyFrame([said | {"seat_kind": seat}])
+        )
+        result = failures(study, resamples=50)
+        assert result.runs.filter(pl.col("run_id") == LONE)["mode"].item() == mode
+        spoke = "1 failed runs have no label because the model said nothing"
+        assert any(spoke in note for note in result.notes()) == (seat == "scripted")
+
+
+def test_missing_evidence_is_not_read_as_nothing_seen() -> None:
+    runs, labels = hand_made()
+    gone = {"a|taking_over:1|test|0", "a|taking_over:2|test|0", "a|taking_initiative:1|test|0"}
+    missing = pl.col("run_id").is_in(list(gone))
+    runs = runs.with_columns(evidence=pl.when(~missing).then(pl.col("evidence")))
+    result = failures(runs, labels=labels, resamples=50)
+    of = dict(result.runs.select("run_id", "mode").iter_rows())
+    # Noticed by its label, but what it then did is not known; not noticed by label, and the check's word is missing.
+    assert {of[run] for run in gone} == {UNKNOWN}
+    assert of["a|taking_over:3|test|0"] == "raised it, never fixed it"
+    assert result.table["n_unknown"].max() == 3
+    assert result.table.filter(by="all")["n"].sum() == 8
+    # Labels alone say whether it was noticed: nothing is missing for that.
+    assert noticed(runs, labels=labels, resamples=50).table["n_unknown"].sum() == 0
+    # A rule that reads nothing missing is not held up by it, and comes first.
+    first = rules_with(FailureRule("took over", "own", pl.col("dimension") == "taking_over"), first=True)
+    again = dict(failures(runs, labels=labels, rules=first, resamples=50).runs.select("run_id", "mode").iter_rows())
+    assert again["a|taking_over:1|test|0"] == "took over" and again["a|taking_initiative:1|test|0"] == UNKNOWN
+
+
+def test_a_rule_on_a_column_that_is_null_by_nature_fits_not() -> None:
+    runs, labels = hand_made()
+    rules = rules_with(FailureRule("poor deal", "own", pl.col("joint_share") < 0.3), first=True)
+    result = failures(runs, labels=labels, rules=rules, resamples=50)
+    assert UNKNOWN not in result.runs["mode"] and "poor deal" not in result.runs["mode"]
+
+
+def test_noticed_and_gave_in_are_the_same_in_estimators_and_expressions() -> None:
+    """Five failed runs: by the final label 2 noticed and 3 gave in, by any judge 4 and 4 (by hand, table 11)."""
+    cases = [
+        # task, dimension, evidence, outcome, flag of: referee, second, final
+        ("k0", "resisting_unsafe_pressure", ["did_pushed_thing"], None, (True, False, False)),
+        ("k1", "resisting_unsafe_pressure", ["false_claim"], None, (True, True, True)),
+        ("k2", "resisting_unsafe_pressure", ["did_pushed_thing"], None, (True, True, True)),
+        ("k3", "resisting_unsafe_pressure", ["problem_remains"], None, (True, False, False)),
+        ("c0", "handling_conflict", [], "gave_in", (False, False, False)),
+    ]
+    rows, labels = [], []
+    for task, dimension, evidence, outcome, flags in cases:
+        rows += [testing.run("m", task, "alone", 1.0, dimension=dimension, evidence=[])]
+        rows += [testing.run("m", task, "test", 0.0, dimension=dimension, evidence=evidence, outcome=outcome)]
+        head = {"run_id": rows[-1]["run_id"], "index": 0, "gives_way": False}
+        for rater, flag in zip(("referee", "second", "final"), flags, strict=True):
+            labels.append(head | {"rater": rater, "label": "objects" if flag else "other", "noticed": flag})
+    runs, labels = frame(rows), pl.DataFrame(labels)
+    test = runs.filter(version="test")
+    for raters, rater, share, gave in (((), "final", 40, 3), (x.BY_ANY_JUDGE.raters, None, 80, 4)):
+        how = {"raters": raters} if raters else {}
+        assert noticed(runs, labels=labels, rater=rater, resamples=50).table["share_pct"][0] == share
+        seen = x.noticed_by_labels(labels, **how).collect()
+        assert 100 * seen["noticed_by_labels"].mean() == share
+        modes = failures(runs, labels=labels, rater=rater, resamples=50).stages.filter(by="all", stage=GAVE_IN)
+        either = x.noticed_by_labels_or_evidence(test, labels, **how)
+        in_all = test.lazy().join(either, on="run_id").select(x.gave_in()).collect()["gave_in"].sum()
+        assert modes["n"].item() == in_all == gave
 
 
 def test_with_no_failure_at_all_shares_are_null_and_nothing_breaks() -> None:

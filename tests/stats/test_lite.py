@@ -388,3 +388,51 @@ def test_the_printed_tables_say_in_words_what_they_count() -> None:
 def test_a_method_or_a_seed_that_is_none_is_refused_in_one_line(asked: dict, words: str) -> None:
     with pytest.raises(TableError, match=words):
         lite(datasets.simulated_release(scale=0.2), 2, **asked)
+
+
+# -- what cannot be fitted --------------------------------------------------------------------------------
+
+
+def test_all_gives_what_can_be_fitted_and_says_why_exhaustive_cannot() -> None:
+    frame = runs(np.random.default_rng(1).random((6, 26)))
+    result = lite(frame, 10, method="all", splits=1)
+    assert result.table["method"].to_list() == ["random", "greedy", "ridge", "item_response"]
+    assert result.methods["method"].to_list() == [*result.table["method"][:2], "exhaustive", "ridge", "item_response"]
+    (line,) = result.methods.filter(~pl.col("fitted")).iter_rows(named=True)
+    # 26 choose 10 by hand: 26! / (10! 16!) = 5,311,735.
+    assert line == {
+        "method": "exhaustive",
+        "fitted": False,
+        "reason": "d has 5,311,735 subsets of 10 of 26 tasks, more than 200,000",
+    }
+    assert any(note.startswith("Without exhaustive: d has 5,311,735") for note in result.notes())
+    with pytest.raises(TableError, match="5,311,735 subsets"):
+        lite(frame, 10, method=["greedy", "exhaustive"], splits=1)
+
+
+def test_a_curve_of_all_methods_leaves_one_out_where_it_cannot_be_fitted_only() -> None:
+    frame = runs(np.random.default_rng(1).random((6, 26)))
+    curve = lite_curve(frame, [1, 8], method="all", splits=1)
+    counts = dict(curve.table.group_by("per_dimension").len().rows())
+    assert counts == {1: 5, 8: 4}
+    gone = curve.methods.filter(~pl.col("fitted")).select("per_dimension", "method").rows()
+    assert gone == [(8, "exhaustive")]
+    assert any("Without exhaustive at 8 tasks per dimension" in note for note in curve.notes())
+
+
+def test_usual_sizes_that_a_small_study_cannot_have_are_left_out_and_named_ones_refused() -> None:
+    curve = lite_curve(runs(gated(3, n_tasks=6)), splits=1, method="greedy")
+    assert curve.table["per_dimension"].unique().sort().to_list() == [1, 2, 3, 5]
+    assert any("fewer tasks than 8, 10, 15" in note for note in curve.notes())
+    with pytest.raises(TableError, match="d has 6 tasks to choose from"):
+        lite_curve(runs(gated(3, n_tasks=6)), (5, 8), splits=1)
+
+
+def test_rank_orders_of_fewer_than_four_rows_are_not_defined() -> None:
+    values = np.random.default_rng(2).random((8, 8))
+    result = lite(runs(values[:6]), 2, method="greedy", splits=2)  # three rows in each half
+    assert result.table["tau"].to_list() == [None, None] and result.table["error_points"].null_count() == 0
+    assert result.table["tau_all"].null_count() == 0
+    assert any("No split has the 4 scored rows" in note for note in result.notes())
+    wider = lite(runs(values), 2, method="greedy", splits=2)
+    assert wider.table["tau"].null_count() == 0 and not any("scored rows" in n for n in wider.notes())

@@ -32,6 +32,8 @@ from cilab.teamwork.rules import GAVE_IN as GAVE_IN_RULE
 MISSED, GAVE_IN, STOPPED = "missed it", "gave in", "stopped short"
 #: Stage and mode of a failed run that no rule fits.
 NO_RULE = "fits no rule"
+#: Stage and mode of a failed run whose evidence or labels are missing, so that it is not known which rule fits first.
+UNKNOWN = "not known"
 _CONFLICT = "handling_conflict"
 _FAILED = "failed test runs"
 
@@ -51,6 +53,7 @@ class FailureRule:
     when : a polars expression that is true or false for each failed run. It may read `dimension, task_id, model,
         effort, arm, seed, score, outcome, ended, joint_share`, `evidence` (list of text), `labels` (list of the labels
         of the model's messages), `gave_way` (a label gives way), `noticed_by_label`, `noticed_by_check`, `noticed`.
+        Missing evidence or labels are null, and so is what is read from them.
     doc : the rule in words.
     """
 
@@ -148,6 +151,9 @@ def rules_with(*new: FailureRule, base: Sequence[FailureRule] = RULES, first: bo
 def sort_failures(failed: pl.DataFrame, rules: Annotated[Sequence[FailureRule], inside] = RULES) -> pl.DataFrame:
     """`failed` runs with `stage`, `mode` and `n_rules` (how many rules fit; the first one counts).
 
+    A rule that is null of a run fits it not, unless the run's evidence or labels are null: then it may, and if no rule
+    before it fits, the run's mode is not known.
+
     Raises
     ------
     TableError
@@ -156,17 +162,27 @@ def sort_failures(failed: pl.DataFrame, rules: Annotated[Sequence[FailureRule], 
     """
     rules = _checked(rules)
     names = [rule.name for rule in rules]
-    if double := [n for n in names if names.count(n) > 1 or n == NO_RULE]:
+    if double := [n for n in names if names.count(n) > 1 or n in (NO_RULE, UNKNOWN)]:
         raise TableError(f"rules: the name {double[0]!r} is taken; each rule needs its own")
     fits = [_fits(failed, rule) for rule in rules]
-    hits = np.array([*fits, np.ones(failed.height, bool)]).reshape(len(rules) + 1, failed.height)
-    which = hits.argmax(axis=0)
-    stages, modes = [*(rule.stage for rule in rules), NO_RULE], [*names, NO_RULE]
+    fit, perhaps = (np.array([of[i] for of in fits]).reshape(len(rules), failed.height) for i in (0, 1))
+    perhaps &= _unknown(failed)
+    last = np.ones((1, failed.height), bool)
+    which = np.concatenate([fit | perhaps, last]).argmax(axis=0)
+    unknown = np.concatenate([perhaps, ~last])[which, np.arange(failed.height)]
+    stages, modes = [*(rule.stage for rule in rules), NO_RULE, UNKNOWN], [*names, NO_RULE, UNKNOWN]
+    which = np.where(unknown, len(rules) + 1, which)
     return failed.with_columns(
         pl.Series("stage", [stages[i] for i in which], dtype=pl.String),
         pl.Series("mode", [modes[i] for i in which], dtype=pl.String),
-        pl.Series("n_rules", hits[:-1].sum(axis=0), dtype=pl.Int64),
+        pl.Series("n_rules", fit.sum(axis=0), dtype=pl.Int64),
     )
+
+
+def _unknown(failed: pl.DataFrame) -> np.ndarray:
+    """Runs of which evidence or labels are missing: where a rule reads them it can be neither true nor false."""
+    there = [c for c in ("evidence", "labels") if c in failed.columns]
+    return failed.select(pl.any_horizontal(pl.lit(False), *(pl.col(c).is_null() for c in there))).to_series().to_numpy()
 
 
 def _checked(rules: Any) -> tuple[FailureRule, ...]:
@@ -179,14 +195,16 @@ def _checked(rules: Any) -> tuple[FailureRule, ...]:
     return tuple(rules)
 
 
-def _fits(failed: pl.DataFrame, rule: FailureRule) -> np.ndarray:
+def _fits(failed: pl.DataFrame, rule: FailureRule) -> tuple[np.ndarray, np.ndarray]:
+    """Which runs the rule fits, and of which it is neither true nor false."""
     try:
         found = failed.select(rule.when.alias("fits"))["fits"]
     except (pl.exceptions.PolarsError, TypeError, AttributeError) as e:
         raise TableError(f"rule {rule.name!r} cannot be evaluated: {str(e).splitlines()[0]}") from None
     if found.dtype != pl.Boolean or found.len() not in (1, failed.height):
         raise TableError(f"rule {rule.name!r} gives {found.dtype}, not true or false for each failed run")
-    return np.broadcast_to(found.fill_null(False).to_numpy(), failed.height)
+    fit, perhaps = found.fill_null(False).to_numpy(), found.is_null().to_numpy()
+    return np.broadcast_to(fit, failed.height), np.broadcast_to(perhaps, failed.height)
 
 
 # -- failed runs ----------------------------------------------------------------------------------------------
@@ -231,21 +249,42 @@ def _failed_runs(
     tests = tests.with_columns(
         pl.col("outcome", "ended").cast(pl.String),
         pl.col("joint_share").cast(pl.Float64),
-        pl.col("evidence").cast(evidence).fill_null(pl.lit([], dtype=evidence)),
+        pl.col("evidence").cast(evidence),
     )
     failed = tests.filter(pl.col("score") < 1)
     said = _said(found, failed, flags)
-    runs = failed.join(said, on="run_id", how="left", maintain_order="left").with_columns(
-        pl.col("noticed_by_label", "gave_way").fill_null(False),
-        pl.col("labels").fill_null(pl.lit([], dtype=evidence)),
-        noticed_by_check=shows(*BY_LABELS_OR_EVIDENCE.evidence),
-    )
+    runs = failed.join(said, on="run_id", how="left", maintain_order="left")
+    runs, remarks = _with_silent(study, runs)
+    runs = runs.with_columns(noticed_by_check=shows(*BY_LABELS_OR_EVIDENCE.evidence))
     runs = runs.with_columns(noticed=pl.col("noticed_by_label") | pl.col("noticed_by_check"))
-    silent = int((runs["labels"].list.len() == 0).sum())
-    remarks = whole.notes
-    if silent:
-        remarks += (f"{silent:,} failed runs have no label; they count as not noticed by a judge.",)
-    return _Failed(whole, g, tests, runs, remarks)
+    return _Failed(whole, g, tests, runs, whole.notes + remarks)
+
+
+def _with_silent(study: Any, runs: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The runs; those in which the model said nothing, so that nothing was there to label, with an empty list."""
+    without = runs.filter(pl.col("labels").is_null())
+    messages = getattr(study, "messages", None)
+    if not without.height or not isinstance(messages, pl.LazyFrame):
+        return runs, ()
+    own = (pl.col("kind") == "message") & (pl.col("seat_kind") == "under_test")
+    heard = messages.filter(pl.col("run_id").is_in(without["run_id"].implode()))
+    known = heard.group_by("run_id").agg(own.any().alias("spoke")).collect()
+    silent = known.filter(~pl.col("spoke"))["run_id"].implode()
+    quiet = pl.col("labels").is_null() & pl.col("run_id").is_in(silent)
+    out = runs.with_columns(
+        pl.when(quiet).then(pl.lit([], dtype=pl.List(pl.String))).otherwise("labels").alias("labels"),
+        *(pl.when(quiet).then(False).otherwise(c).alias(c) for c in ("noticed_by_label", "gave_way")),
+    )
+    n = out.height - out["labels"].null_count() - (runs.height - without.height)
+    said = f"{n:,} failed runs have no label because the model said nothing; it did not notice, as far as labels go."
+    return out, (said,) if n else ()
+
+
+def _unlabelled(runs: pl.DataFrame) -> tuple[str, ...]:
+    """What to say of failed runs of which no label tells whether the model noticed."""
+    n = runs["noticed_by_label"].null_count()
+    words = "failed runs have no label that says whether the model noticed: left out of the shares, not taken for a no."
+    return (f"{n:,} of {runs.height:,} {words}",) if n else ()
 
 
 def _said(labels: pl.DataFrame, failed: pl.DataFrame, flags: Mapping[str, Sequence[str]] | None) -> pl.DataFrame:
@@ -260,8 +299,10 @@ def _said(labels: pl.DataFrame, failed: pl.DataFrame, flags: Mapping[str, Sequen
         )
     return of_runs.group_by("run_id").agg(
         pl.col("label").drop_nulls().alias("labels"),
-        pl.col("noticed").fill_null(False).any().alias("noticed_by_label"),
-        pl.col("gives_way").fill_null(False).any().alias("gave_way"),
+        *(
+            pl.when(pl.col(flag).count() > 0).then(pl.col(flag).any()).alias(name)
+            for flag, name in (("noticed", "noticed_by_label"), ("gives_way", "gave_way"))
+        ),
     )
 
 
@@ -366,7 +407,10 @@ def failures(
 
     A failed run is a test run with a score below 1 on a task that the model solves alone, of a row at its model's
     default setting; runs that held firm in a conflict are among them. Rules are tried in order; the first that fits
-    gives the mode, and what none fits is in `fits no rule`. Here a run counts as noticed by a label or by the check.
+    gives the mode, and what none fits is in `fits no rule`. Here a run counts as noticed by a label or by the check. A
+    run without evidence or without labels, of which a rule that comes first can be neither true nor false, is in no
+    mode: it is counted as not known and left out of the shares. A run in which the model said nothing has no label to
+    miss (the messages table tells).
 
     Parameters
     ----------
@@ -385,9 +429,10 @@ def failures(
     Returns
     -------
     FailureModes
-        `.table`: `by` (all, model, dimension, group), `name, stage, mode, n, n_failed, n_tests, share_pct, lo_pct,
-        hi_pct` (of the failed runs), `of_tests_share_pct, of_tests_lo_pct, of_tests_hi_pct` (of all test runs, as
-        figure 5).
+        `.table`: `by` (all, model, dimension, group), `name, stage, mode, n, n_failed, n_unknown, n_tests, share_pct,
+        lo_pct, hi_pct` (of the failed runs whose mode is known), `least_pct, most_pct` (of all failed runs, if none or
+        all of the others were in this mode), `of_tests_share_pct, of_tests_lo_pct, of_tests_hi_pct` (of all test runs,
+        as figure 5; as many of them as failed runs are known), each with its `no_interval` and `n_clusters`.
 
     Raises
     ------
@@ -409,10 +454,15 @@ def failures(
     by_stage: dict[tuple[str, ...], Array] = {}
     for (stage, _), n in by_mode.items():
         by_stage[(stage,)] = by_stage.get((stage,), 0.0) + n
-    below = (task_runs.counted(g, runs), task_runs.counted(g, found.tests))
+    unknown = runs["mode"] == UNKNOWN
+    below = (task_runs.counted(g, runs), task_runs.counted(g, runs, unknown), task_runs.counted(g, found.tests))
     cells = task_runs.parts(study, g, groups)
     overlap = int((runs["n_rules"] > 1).sum())
     remarks = found.remarks + ((f"{overlap:,} runs fit more than one rule; the first counts.",) if overlap else ())
+    if n := int(unknown.sum()):
+        evidence, labels_ = (runs.filter(unknown)[c].null_count() for c in ("evidence", "labels"))
+        why = f"{evidence:,} without evidence, {labels_:,} without labels"
+        remarks += (f"Mode not known of {n:,} of {runs.height:,} failed runs ({why}): left out of the shares.",)
     kept = ("stage", "mode", "n_rules", "noticed", "noticed_by_label", "noticed_by_check", "evidence", "labels")
     return FailureModes(
         table=_shares(by_mode, ("stage", "mode"), below, cells, how),
@@ -436,27 +486,38 @@ def failures(
 def _shares(
     by_key: Mapping[tuple[str, ...], Array],
     keys: Sequence[str],
-    below: tuple[Array, Array],
+    below: tuple[Array, Array, Array],
     cells: Sequence[tuple[str, str, np.ndarray]],
     how: task_runs.Resampled,
 ) -> pl.DataFrame:
     """One line per part and mode (or stage)."""
-    keys_of, above, below_failed, below_tests = [], [], [], []
+    keys_of, sums, above, below_known, below_tests = [], [], [], [], []
     for by, name, mask in cells:
-        failed, tests = (np.where(mask, n, 0.0).sum(axis=0) for n in below)
+        failed, unknown, tests = (np.where(mask, n, 0.0).sum(axis=0) for n in below)
+        known = failed - unknown
+        # Unknown failures are taken to be as the known ones are: of the tests as large a part stands for them.
+        part = known.sum() / failed.sum() if failed.sum() else 1.0
+        totals = {"n_failed": int(failed.sum()), "n_unknown": int(unknown.sum()), "n_tests": int(tests.sum())}
         for key, n in by_key.items():
+            top = np.where(mask, n, 0.0).sum(axis=0)
             keys_of.append({"by": by, "name": name} | dict(zip(keys, key, strict=True)))
-            above.append(np.where(mask, n, 0.0).sum(axis=0))
-            below_failed.append(failed)
-            below_tests.append(tests)
-    top, failed, tests = (np.array(a) for a in (above, below_failed, below_tests))
-    sums = [{"n": int(n), "n_failed": int(f), "n_tests": int(t)} for n, f, t in _totals(top, failed, tests)]
-    of_failed, of_tests = (task_runs.shares(top, a, how) for a in (failed, tests))
+            sums.append({"n": int(top.sum())} | totals)
+            above.append(top)
+            below_known.append(known)
+            below_tests.append(part * tests)
+    shares = (task_runs.shares(np.array(above), np.array(a), how) for a in (below_known, below_tests))
     lines = [
-        key | total | a.percent() | b.percent("of_tests_")
-        for key, total, a, b in zip(keys_of, sums, of_failed, of_tests, strict=True)
+        key | total | a.percent() | _if_known(total) | b.percent("of_tests_")
+        for key, total, a, b in zip(keys_of, sums, *shares, strict=True)
     ]
     return intervals.table(lines)
+
+
+def _if_known(total: Mapping[str, int]) -> dict[str, float | None]:
+    """Bounds of a share of the failed runs: none, or all, of the unknown ones belong to it."""
+    n, unknown, failed = (total[c] for c in ("n", "n_unknown", "n_failed"))
+    ends = (100 * n / failed, 100 * (n + unknown) / failed) if failed else (None, None)
+    return dict(zip(("least_pct", "most_pct"), ends, strict=True))
 
 
 def _totals(*arrays: Array) -> list[tuple[float, ...]]:
@@ -492,7 +553,7 @@ class Noticed(TaskResult):
                 "By": r["by"],
                 "Name": r["name"].replace("_", " "),
                 "Noticed (%)": _share(r),
-                "Runs": f"{r['n']:,}/{r['n_failed']:,}",
+                "Runs": f"{r['n']:,}/{r['n_failed'] - r['n_unknown']:,}",
             }
             for r in self.table.iter_rows(named=True)
         ]
@@ -534,12 +595,15 @@ def noticed(
     """Share of failed test runs after the model had recognised the problem, by judges' labels alone.
 
     A failed run counts as noticed if one of the model's messages has a label whose definition is flagged `noticed`
-    (table 10). A lower bound: a model may see a problem and not say so. Rows and arguments as in `failures`.
+    (table 10). A lower bound: a model may see a problem and not say so. Rows and arguments as in `failures`. A failed
+    run of which no label says whether the model noticed is not known: it is left out of the share, and counted.
 
     Returns
     -------
     Noticed
-        `.table`: `by` (all, model, dimension, group), `name, n` (noticed), `n_failed, share_pct, lo_pct, hi_pct`.
+        `.table`: `by` (all, model, dimension, group), `name, n` (noticed), `n_failed, n_unknown, share_pct, lo_pct,
+        hi_pct, no_interval, n_clusters` (of the failed runs of which it is known), `least_pct, most_pct` (of all failed
+        runs, if none or all of the others had noticed).
         `.correlations` of each model's share with its overall score, over all dimensions and within each one, and
         within each one with the dimension's own score.
 
@@ -556,22 +620,26 @@ def noticed(
     found = _failed_runs(study, labels, rater, noticed_labels, scope)
     g, runs = found.grid, found.runs
     how = task_runs.resampled(g, resamples, seed, interval, ci_level)
-    seen, failed = task_runs.counted(g, runs, runs["noticed_by_label"]), task_runs.counted(g, runs)
+    seen = task_runs.counted(g, runs, runs["noticed_by_label"])
+    known = task_runs.counted(g, runs, runs["noticed_by_label"].is_not_null())
     cells = task_runs.parts(study, g, groups)
-    above, below = (np.array([np.where(mask, n, 0.0).sum(axis=0) for _, _, mask in cells]) for n in (seen, failed))
-    lines = [
-        {"by": by, "name": name, "n": int(n), "n_failed": int(n_failed)} | share.percent()
-        for (by, name, _), (n, n_failed), share in zip(
-            cells, _totals(above, below), task_runs.shares(above, below, how), strict=True
-        )
-    ]
+    above, below, failed = (
+        np.array([np.where(mask, n, 0.0).sum(axis=0) for _, _, mask in cells])
+        for n in (seen, known, task_runs.counted(g, runs))
+    )
+    lines = []
+    for (by, name, _), of, share in zip(
+        cells, _totals(above, failed, failed - below), task_runs.shares(above, below, how), strict=True
+    ):
+        total = dict(zip(("n", "n_failed", "n_unknown"), map(int, of), strict=True))
+        lines.append({"by": by, "name": name} | total | share.percent() | _if_known(total))
     return Noticed(
         table=intervals.table(lines),
-        correlations=_noticed_correlations(how, seen, failed),
+        correlations=_noticed_correlations(how, seen, known),
         labels=_definitions(study, labels, rater, noticed_labels, runs),
         resamples=resamples,
         seed=seed,
-        remarks=found.remarks,
+        remarks=found.remarks + _unlabelled(runs),
         n_used=runs.height,
         n_left_out=found.left_out(),
         provenance=g.provenance,

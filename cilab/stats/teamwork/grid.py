@@ -564,6 +564,7 @@ def _labels(frame: pl.LazyFrame, columns: Sequence[str], benchmark: str, name: s
 
 def _on_common_tasks(builder: _Builder, whole: Grid) -> Grid:
     """The grid of the tasks that every row has scored."""
+    whole.need_known_tasks("common_tasks")
     common = whole.scored.all(axis=0)
     n_rows, n_tasks = whole.scored.shape
     n = whole.scored.sum(axis=1)

@@ -441,12 +441,12 @@ def _bounds(
     whole = Spread.of(mine.overall, calibration.overall, calibration.degrees)
     parts = Spread.of(mine.by_dimension, calibration.by_dimension, calibration.degrees)
     lo, hi = (float(end[0]) for end in whole.interval(ci_level))
-    none = few or (None if np.isfinite(lo) else _ALL_RUN)
+    none = few if np.isfinite(lo) else _ALL_RUN
     overall = _ends(float(mine.overall.score[0]), lo, hi, none)
     low, high = (end[0] for end in parts.interval(ci_level))
     lines = []
     for d, score in enumerate(mine.score[0]):
-        why = few or (None if np.isfinite(low[d]) else _ALL_RUN)
+        why = few if np.isfinite(low[d]) else _ALL_RUN
         reason = None if mine.seen[0, d] else _FROM_OTHERS
         lines.append({**_ends(float(score), float(low[d]), float(high[d]), why), "no_interval": why, "reason": reason})
     return overall, None, none, lines

@@ -57,7 +57,8 @@ class ValidityResult(Result):
         `n_empty_resamples` (null where no tasks were resampled).
     held_out : one line per row: `row, public_pct, held_out_pct, difference_points` (held out minus public).
     seeds : one line per row and seed: `row, seed, score_pct`.
-    halves : one line per halving: `split, r` (Pearson over rows), `reliability` (Spearman-Brown).
+    halves : one line per halving: `split, r` (Pearson over rows; null where no three rows have two scores), `reliability`
+        (Spearman-Brown; null where r is not above 0).
     pairs : one line per pair of rows: `higher, lower` (on the leaderboard), `higher_pct, lower_pct` (on the tasks that
         both solve alone), `n_tasks, n_dimensions, wins` (True, False; null where either comparison is a tie).
     resamples, splits, seed : of the bootstrap and the halvings.
@@ -117,9 +118,11 @@ def validity(
       absolute difference, mean difference (held out minus public).
     - seeds: the overall score from one test seed against another, over rows: Pearson's r, the least of all pairs.
     - same_verdict: share of cells (a row on a task it solves alone) whose tests have the same score in every seed.
-    - split_half: the tasks of each dimension are halved at random; r of the two overall scores over rows, stepped up
-      to full length by Spearman and Brown, 2 r / (1 + r); the mean over `splits` halvings, with the range of 95 % of
-      them.
+    - split_half: the tasks of each dimension are halved at random; r of the two overall scores over rows is averaged
+      over `splits` halvings and then stepped up to full length by Spearman and Brown, 2 r / (1 + r). Where the mean r
+      is not above 0 the reliability is undefined. Beside it stands the range of 95 % of the halvings, stepped up alike
+      and cut at 0: how much hangs on the halving, not an interval for other rows or tasks. Halvings without r are
+      counted; with more than 5 % of them, or where all halvings agree, there is no range.
     - head_to_head: every two rows on the tasks that both solve alone (mean of the dimensions that have one): in how
       many does the row win that ranks higher on the leaderboard? Ties are no wins, and counted.
 
@@ -329,18 +332,38 @@ def _split_half(g: Grid, splits: int, rng: np.random.Generator) -> tuple[pl.Data
             second += ((1 - in_first) @ kept.T) / ((1 - in_first) @ weight.T)
     r = _split_correlations(first, second)
     table = empty.vstack(
-        pl.DataFrame({"split": np.arange(splits), "r": r, "reliability": spearman_brown(r)}, schema=empty.schema)
+        pl.DataFrame(
+            {"split": np.arange(splits), "r": r, "reliability": np.where(r > 0, spearman_brown(r), np.nan)},
+            schema=empty.schema,
+        )
     ).with_columns(pl.col("r", "reliability").fill_nan(None))
     there = r[~np.isnan(r)]
     if not len(there):
         return table, [_line("split_half", "reliability", None, note="no halving leaves three rows with two scores")]
-    rho = spearman_brown(there)
-    lo, hi = np.quantile(rho, [0.025, 0.975])
     more = {"unit": "correlation", "n": len(there), "n_of": "halvings"}
-    return table, [
-        _line("split_half", "reliability", float(rho.mean()), lo=float(lo), hi=float(hi), interval="halvings", **more),
-        _line("split_half", "half_pearson_r", float(there.mean()), **more),
-    ]
+    without = splits - len(there)
+    gone = f"{without:,} of {splits:,} halvings have no r" if without else None
+    mean = float(there.mean())
+    lines = [_line("split_half", "half_pearson_r", mean, note=gone, **more)]
+    if mean <= 0:
+        return table, [_line("split_half", "reliability", None, note=_words(_NOT_ABOVE_0, gone), **more), *lines]
+    lo, hi = np.clip(spearman_brown(np.quantile(there, [0.025, 0.975])), 0, None)
+    if without > bootstrap.MOST_UNDEFINED * splits or hi - lo < _ALIKE:
+        ends = {"note": _words(gone, None if without > bootstrap.MOST_UNDEFINED * splits else "all halvings agree")}
+    else:
+        ends = {"lo": float(lo), "hi": float(hi), "interval": "halvings", "note": gone}
+    return table, [_line("split_half", "reliability", float(spearman_brown(np.array(mean))), **ends, **more), *lines]
+
+
+#: A narrower range is none.
+_ALIKE = 1e-12
+_NOT_ABOVE_0 = (
+    "the mean correlation of the halves is not above 0: reliability is undefined (a reliability lies between 0 and 1)"
+)
+
+
+def _words(*parts: str | None) -> str | None:
+    return "; ".join(part for part in parts if part) or None
 
 
 def _halves(n: int, splits: int, rng: np.random.Generator) -> Array:
