@@ -31,7 +31,7 @@ def line(result: claims.ClaimsResult, claim_id: str) -> dict:
 def test_every_published_number_has_a_line_with_a_function_or_a_missing_input(result: claims.ClaimsResult) -> None:
     with open(FILE, newline="") as f:
         ids = [row["id"] for row in csv.DictReader(f)]
-    assert result.table["id"].to_list() == ids and len(ids) == 167
+    assert sorted(result.table["id"]) == sorted(ids) and len(ids) == 167
     for row in result.table.iter_rows(named=True):
         if row["verdict"] in (NEAR, FAR):
             assert row["function"] and row["tolerance"] is not None, row
@@ -357,6 +357,20 @@ def test_runs_of_another_benchmark_leave_the_claims_about_teamwork_without_input
     result = claims.ledger(mazes)
     about_runs = [c for c, e in claims.ESTIMATORS.items() if e.source in ("runs", "tasks")]
     assert {line(result, c)["verdict"] for c in about_runs} == {NO_INPUT}
+
+
+def test_what_rests_on_published_or_real_data_comes_first(result: claims.ClaimsResult) -> None:
+    kinds = list(dict.fromkeys(result.table["data"]))
+    assert kinds == [kind for kind in claims.lines.KINDS if kind in kinds]
+    assert kinds[0] == "published" and result.table["data"].rle_id().n_unique() == len(kinds)
+
+
+def test_no_line_is_near_that_zero_would_pass(result: claims.ClaimsResult) -> None:
+    there = result.table.filter(pl.col("verdict").is_in([NEAR, FAR]) & (pl.col("published") != 0))
+    assert there.height > 100
+    for row in there.iter_rows(named=True):
+        claim = {"id": row["id"], "value": row["published"], "lo": None, "hi": None}
+        assert claims.compare(claim, Answer(0.0), row["tolerance"])[0] == FAR, row["id"]
 
 
 def test_the_text_has_every_claim_and_the_counts(result: claims.ClaimsResult) -> None:

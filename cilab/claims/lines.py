@@ -19,6 +19,14 @@ from cilab.core.errors import TableError
 from cilab.results.sheet import html_table
 
 PARTS = ("value", "lo", "hi")
+#: Kinds of data, what is evidence first; and what each part of the ledger is headed.
+KINDS = {
+    "real": "On runs of real models",
+    "published": "On published numbers and rounds",
+    "design": "By design of this package",
+    "simulated": "On simulated data: no reproduction",
+    "not computable": "Not computable here",
+}
 NEAR, FAR, NO_INPUT = "near", "far", "missing input"
 
 #: claim id -> how it is computed.
@@ -101,7 +109,8 @@ def ledger(data: Any = None) -> ClaimsResult:
     Returns
     -------
     ClaimsResult
-        167 lines, in the order of `data/published/claims.csv`.
+        167 lines: first what rests on real or published data, then this package's design, then simulated data and what
+        cannot be computed; within these in the order of `data/published/claims.csv`.
 
     Raises
     ------
@@ -116,6 +125,7 @@ def ledger(data: Any = None) -> ClaimsResult:
     """
     inputs = Inputs.of(datasets.published_round("2026-10-09") if data is None else data, given=data is not None)
     lines = [_entry(claim, inputs) for claim in datasets.published_table("claims").iter_rows(named=True)]
+    lines.sort(key=lambda line: list(KINDS).index(line["data"]))
     return ClaimsResult(pl.DataFrame(lines, schema=_SCHEMA), inputs.name, inputs.kind)
 
 
@@ -223,16 +233,22 @@ def compare(
     """near or far for the claim's numbers, and for its interval where both have one (else None).
 
     A claim with value, lo and hi has an interval, unless it is CG002, whose three numbers are three quantities. Parts
-    that the estimator does not compute are not compared; at least one must be.
+    that the estimator does not compute are not compared; at least one must be. A number is near within the tolerance,
+    and within half of itself: what zero would pass tells nothing.
     """
     has_interval = all(claim[p] is not None for p in PARTS) and claim["id"] != "CG002"
     distances = {p: _distance(claim[p], getattr(answer, p), relation) for p in PARTS}
     known = {p: d for p, d in distances.items() if d is not None}
-    numbers = [d for p, d in known.items() if p == "value" or not has_interval]
+    allowed = {p: min(tolerance, abs(claim[p]) / 2 or tolerance) for p in known}
+    numbers = [known[p] <= allowed[p] + _EXACT for p in known if p == "value" or not has_interval]
     if not numbers:
         raise TableError(f"claim {claim['id']}: the estimator computes none of its numbers")
-    ends = [d for p, d in known.items() if p != "value" and has_interval]
-    return _verdict(numbers, tolerance), _verdict(ends, tolerance) if ends else None
+    ends = [known[p] <= tolerance + _EXACT for p in known if p != "value" and has_interval]
+    return _verdict(numbers), _verdict(ends) if ends else None
+
+
+#: Printed decimals are not exact in binary: 0.77 - 0.03 must count as 0.74.
+_EXACT = 1e-9
 
 
 def _distance(published: float | None, ours: float | None, relation: Relation) -> float | None:
@@ -241,9 +257,8 @@ def _distance(published: float | None, ours: float | None, relation: Relation) -
     return max(0.0, published - ours) if relation == "at least" else abs(ours - published)
 
 
-def _verdict(distances: Sequence[float], tolerance: float) -> str:
-    # Printed decimals are not exact in binary: 0.77 - 0.03 must count as 0.74. NaN is far.
-    return NEAR if all(d <= tolerance + 1e-9 for d in distances) else FAR
+def _verdict(within: Sequence[bool]) -> str:
+    return NEAR if all(within) else FAR
 
 
 def _tolerance(claim: Mapping[str, Any], estimator: Estimator) -> float:
@@ -264,7 +279,11 @@ def render(result: ClaimsResult, width: int = 118) -> str:
     """The ledger as text: three short lines per claim, and a summary first and last."""
     head = textwrap.fill(_summary(result), width)
     blocks = []
+    kind = None
     for row in result.table.iter_rows(named=True):
+        if row["data"] != kind:
+            kind = row["data"]
+            blocks.append(f"{KINDS[kind]}:\n")
         line = _line(row)
         first = f"{line['Claim']}  {line['Verdict']:<19} {line['Published']}  |  {line['Ours']}"
         rest = [f"{row['quantity']} [{row['paper']}, section {row['section']}]"]
@@ -283,7 +302,7 @@ _SIMULATED = (
 _TOLERANCES = (
     "Tolerances: half a unit of the last printed digit for what follows from printed numbers; on other runs 5 points "
     "or percent (half the width of a typical interval), 0.05 for outcomes, 0.1 for correlations and agreement, a tenth "
-    "for counts; otherwise the line says why."
+    "for counts; otherwise the line says why. No number is near that is off by more than half of itself."
 )
 _OWN = "Where the papers contradict themselves:"
 

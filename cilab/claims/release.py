@@ -23,6 +23,7 @@ _COUNT = "a count this small varies from draw to draw by about its square root"
 _GATE = "how far the gate selects harder tests is chosen in the simulation and not fitted"
 _CALM = "baselines are set by group in the simulation and so follow ability more closely"
 _THIRTY = "one draw of 30 conflict tasks"
+_SMALL = "a few tenths of a point: less than two draws of tasks are apart"
 
 #: The dimensions in which failures come from not acting, and those in which they come from not noticing (section 4.5).
 ACTING = (
@@ -475,9 +476,9 @@ ESTIMATORS: dict[str, Estimator] = {
         "pairs", why="all ordered pairs of fourteen rows; the paper does not say which of the 182 it leaves out"
     ),
     "CI105": _filled_in("error_remaining_points", 0.5),
-    "CI106": _filled_in("error_filled_points", 0.5),
+    "CI106": _filled_in("error_filled_points", 0.5, simulated=_SMALL),
     "CI107": _filled_in("shift", 0.1, simulated=_GATE),
-    "CI108": _study("fill_in", _lowered(top=True), tolerance=0.5, why=NARROW),
+    "CI108": _study("fill_in", _lowered(top=True), tolerance=0.5, why=NARROW, simulated=_SMALL),
     "CI109": _study("fill_in", _lowered(top=False), tolerance=1.0, why=NARROW),
     "CI110": _filled_in("kendall_tau_b", 0.05),
     "CI111": _study("weighting", _most_changed, tolerance=1.5, why=NARROW, simulated=_GATE),

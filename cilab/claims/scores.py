@@ -110,6 +110,7 @@ def _losses_of(group: str) -> Estimator:
         {"by": "group", "name": group},
         frame="summary",
         lacking=f"baselines of {group} models",
+        why="the paper's rows are others than the round's" if group == "frontier" else "",
         value="lost_calm_points",
         hi="lost_test_points",
     )

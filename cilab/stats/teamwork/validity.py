@@ -57,8 +57,8 @@ class ValidityResult(Result):
         `n_empty_resamples` (null where no tasks were resampled).
     held_out : one line per row: `row, public_pct, held_out_pct, difference_points` (held out minus public).
     seeds : one line per row and seed: `row, seed, score_pct`.
-    halves : one line per halving: `split, r` (Pearson over rows; null where no three rows have two scores), `reliability`
-        (Spearman-Brown; null where r is not above 0).
+    halves : one line per halving: `split, r` (Pearson over rows; null where no three rows have two scores),
+        `reliability` (Spearman-Brown; null where r is not above 0).
     pairs : one line per pair of rows: `higher, lower` (on the leaderboard), `higher_pct, lower_pct` (on the tasks that
         both solve alone), `n_tasks, n_dimensions, wins` (True, False; null where either comparison is a tie).
     resamples, splits, seed : of the bootstrap and the halvings.
