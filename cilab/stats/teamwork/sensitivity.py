@@ -171,13 +171,13 @@ def sensitivity(
         scope = {**scope, "dimensions": [of]}
     g = grid(study, **scope)
     found = list(_scenarios(study, g, dict(scope), skip_undefined, seed))
-    order = np.argsort(-np.nan_to_num(found[0].scores, nan=-1.0), kind="stable")
+    order = np.argsort(-np.nan_to_num(found[0].scores, nan=-1.0), kind="stable").tolist()
     table = pl.concat([_lines(g, s, found[0], order) for s in found])
     every = [s for s in found if np.isfinite(s.scores[np.isfinite(found[0].scores)]).all()]
     return Sensitivity(
         table=table,
         scenarios=pl.DataFrame([_scenario_line(s, found[0], table) for s in found], schema=_SCENARIOS),
-        summary=_summary(table, g.rows.select(ROW)[order.tolist()], [s.name for s in every]),
+        summary=_summary(table, g.rows.select(ROW)[order], [s.name for s in every]),
         remarks=g.notes,
         n_used=g.n_used,
         n_left_out=g.n_left_out,
@@ -266,7 +266,7 @@ def _first_run(g: Grid) -> Grid:
 # -- tables -----------------------------------------------------------------------------------------------
 
 
-def _lines(g: Grid, scenario: _Scenario, base: _Scenario, order: Array) -> pl.DataFrame:
+def _lines(g: Grid, scenario: _Scenario, base: _Scenario, order: list[int]) -> pl.DataFrame:
     """One scenario of the table, rows in the order as they are."""
     change = 100 * (scenario.scores - base.scores)
     both = np.isfinite(change)
@@ -280,7 +280,7 @@ def _lines(g: Grid, scenario: _Scenario, base: _Scenario, order: Array) -> pl.Da
         pl.Series("n_tasks", scenario.n_tasks, dtype=pl.Int64),
         pl.Series("reason", scenario.reasons, dtype=pl.String),
     )
-    return lines[order.tolist()]
+    return lines[order]
 
 
 _SCENARIOS = {
@@ -328,7 +328,7 @@ def _summary(table: pl.DataFrame, rows: pl.DataFrame, ranked: list[str]) -> pl.D
             | {"best_in": best["scenario"], "worst_in": worst["scenario"]}
             | {"lowest_pct": own["score_pct"].min(), "highest_pct": own["score_pct"].max(), "n_scenarios": there.height}
         )
-    ranks = dict.fromkeys(("rank", "best_rank", "worst_rank"), pl.Int64)
+    ranks: dict[str, Any] = dict.fromkeys(("rank", "best_rank", "worst_rank"), pl.Int64)
     texts = dict.fromkeys((*ROW, "best_in", "worst_in"), pl.String)
     numbers = dict.fromkeys(("score_pct", "lowest_pct", "highest_pct"), pl.Float64)
     return pl.DataFrame(out, schema_overrides=ranks | texts | numbers)
