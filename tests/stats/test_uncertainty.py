@@ -140,6 +140,17 @@ def test_a_share_of_unequal_tasks_has_the_linearised_error() -> None:
     assert 0 < found.lo < share < found.hi < 1
 
 
+def test_a_pooled_share_of_dimensions_counts_the_spread_within_them_only() -> None:
+    above, below = np.array([0.0, 1, 0, 3, 3, 2, 0]), np.array([3.0, 3, 3, 3, 3, 3, 0])
+    strata = np.array([0, 0, 0, 1, 1, 1, 1])
+    share = 9 / 18
+    moved = (above - share * below) / 18
+    by_hand = sum(n / (n - 1) * ((u - u.mean()) ** 2).sum() for n, u in ((3, moved[:3]), (4, moved[3:])))
+    found = ratio_bounds(above, below, strata=strata)
+    assert found.se == pytest.approx(math.sqrt(by_hand)) and found.n_clusters == 6
+    assert found.hi - found.lo < np.subtract(*ratio_bounds(above, below)[1::-1])
+
+
 def test_expanded_percentiles_widen_by_students_t_and_the_lost_degree_of_freedom() -> None:
     for n in (3, 10, 100):
         wanted = 1 - 2 * stats.norm.cdf(-stats.t.ppf(0.975, n - 1) * math.sqrt(n / (n - 1)))

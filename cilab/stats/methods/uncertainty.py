@@ -50,6 +50,8 @@ IntervalKind = Literal["rule", "percentile"]
 LEAST_UNITS = 3
 #: Weight, in units, of the largest spread that the mean allows.
 _PULL = 1.0
+#: Correlation of runs within a unit that the largest spread is reckoned with, where a unit averages over many runs.
+_WITHIN = 0.2
 #: Up to so many failures (or passes) the end near the edge is Clopper and Pearson's: the score interval is too short
 #: there (Brown, Cai and DasGupta 2001, section 4.1.1).
 _EDGE = 3.0 + 1e-9
@@ -106,6 +108,7 @@ def mean_bounds(
     *,
     strata: Codes | None = None,
     clusters: Codes | None = None,
+    runs: Array | None = None,
     span: tuple[float, float] | None = (0.0, 1.0),
     ci_level: float = CI_LEVEL,
     unit: str = "task",
@@ -118,6 +121,7 @@ def mean_bounds(
     values : what each task scored, shape (n,), none NaN.
     strata : which stratum (dimension) each is in, codes from 0 on, shape (n,); None: one stratum.
     clusters : which cluster each came in, shape (n,), any whole numbers; None: each is its own.
+    runs : over how many runs or rows each value is a mean, shape (n,); None: one, or a few seeds.
     span : the least and the largest value that can be; (0, 1) gets the score interval, others (differences) Student's
         t, with the bound of point 4 where nothing varies; None: no bounds at all.
     ci_level : a fraction.
@@ -143,6 +147,7 @@ def mean_bounds(
         weight * (values - means[strata]),
         weight=weight,
         at=means[strata],
+        runs=runs,
         strata=strata,
         clusters=clusters,
         span=span,
@@ -156,32 +161,42 @@ def ratio_bounds(
     above: Array,
     below: Array,
     *,
+    strata: Codes | None = None,
     clusters: Codes | None = None,
     ci_level: float = CI_LEVEL,
     unit: str = "task",
 ) -> Bounds:
-    """Interval of a share: the sum of `above` over the sum of `below`.
+    """Interval of a pooled share: the sum of `above` over the sum of `below`.
 
     Parameters
     ----------
-    above, below : per task, shape (n,), 0 <= above <= below; tasks with nothing below are no units.
+    above, below : per task, shape (n,), 0 <= above <= below; at least three units must have something below.
+    strata : which stratum (dimension) each was sampled in, shape (n,). Their numbers of tasks are by design, so that
+        only the spread within them counts; a task with nothing below is one of them. None: one stratum, of the tasks
+        that have something below.
     clusters, ci_level, unit : as in `mean_bounds`.
     """
-    there = below > 0
-    above, below = np.asarray(above, float)[there], np.asarray(below, float)[there]
-    if not len(below):
-        return Bounds(reason=too_few(0, unit))
-    total = below.sum()
+    above, below = np.asarray(above, float), np.asarray(below, float)
+    of = np.arange(len(below)) if clusters is None else np.asarray(clusters)
+    n = len(np.unique(of[below > 0]))
+    if n < LEAST_UNITS:
+        return Bounds(n_clusters=n, reason=too_few(n, unit))
+    there = below > 0 if strata is None else np.isin(strata, np.unique(np.asarray(strata)[below > 0]))
+    above, below, total = above[there], below[there], below.sum()
     share = float(above.sum() / total)
-    return linear_bounds(
+    found = linear_bounds(
         share,
         (above - share * below) / total,
         weight=below / total,
         at=np.full(len(below), share),
-        clusters=None if clusters is None else np.asarray(clusters)[there],
+        runs=below,
+        strata=None if strata is None else np.unique(np.asarray(strata)[there], return_inverse=True)[1],
+        clusters=of[there],
         ci_level=ci_level,
         unit=unit,
+        pooled=True,
     )
+    return found._replace(n_clusters=n)
 
 
 def linear_bounds(
@@ -190,22 +205,26 @@ def linear_bounds(
     *,
     weight: Array | None = None,
     at: Array | None = None,
+    runs: Array | None = None,
     strata: Codes | None = None,
     clusters: Codes | None = None,
     span: tuple[float, float] | None = (0.0, 1.0),
     ci_level: float = CI_LEVEL,
     unit: str = "task",
     names: Sequence[str] | None = None,
+    pooled: bool = False,
 ) -> Bounds:
     """Interval of an estimate that is a sum of the units' contributions, or near enough to one.
 
     Parameters
     ----------
     point : the estimate.
-    influence : how much each observation moves it, shape (n,); they sum to 0 within a stratum.
+    influence : how much each observation moves it, shape (n,); they sum to 0, and are centred within strata.
     weight : share of the estimate that each carries, shape (n,); they sum to 1. Needed for a `span`.
     at : what each is a deviation from (its stratum's mean), shape (n,). Needed for a `span`.
+    runs : how many runs, or rows, each averages over, shape (n,); None: one.
     strata, clusters, span, ci_level, unit, names : as in `mean_bounds`.
+    pooled : it is one share over all strata, and not the mean of theirs.
     """
     influence = np.asarray(influence, float)
     n = len(influence)
@@ -222,11 +241,12 @@ def linear_bounds(
     groups = np.unique(first, return_inverse=True)[1]
     in_group = np.bincount(groups)
     scores = span == (0.0, 1.0) and weight is not None and at is not None
-    if reason := _reason(in_group, unit, names, lone=scores):
+    if reason := None if pooled else _reason(in_group, unit, names, lone=scores):
         return Bounds(n_clusters=n_clusters, reason=reason)
-    several = np.maximum(in_group - 1, 1)
-    variances = in_group / several * np.bincount(groups, sums**2)
-    variance, alike = float(variances.sum()), bool(np.abs(sums).max() < _NOTHING)
+    alike = bool(np.abs(sums).max() < _NOTHING)
+    sums = sums - (np.bincount(groups, sums) / in_group)[groups]
+    variances = in_group / np.maximum(in_group - 1, 1) * np.bincount(groups, sums**2)
+    variance = float(variances.sum())
     alpha = 1 - ci_level
     if alike:
         if span is None or weight is None or at is None:
@@ -236,11 +256,14 @@ def linear_bounds(
     if scores:
         assert weight is not None and at is not None
         df = max(1.0, float(effective.sum() - len(in_group)))
-        largest = np.bincount(of, weight * np.sqrt(np.clip(at * (1 - at), 0, None)), n_clusters)
+        spread = np.clip(at * (1 - at), 0, None)
+        if runs is not None:
+            spread = spread * (_WITHIN + (1 - _WITHIN) / np.maximum(runs, 1))
+        largest = np.bincount(of, weight * np.sqrt(spread), n_clusters)
         lone = in_group[groups] == 1
         variance += point * (1 - point) * float((sizes[lone] ** 2).sum())
         pulled = (df * variance + _PULL * float((largest**2).sum())) / (df + _PULL)
-        lo, hi = _score_ends(point, pulled, df, alpha, edge=len(np.unique(strata)) == 1)
+        lo, hi = _score_ends(point, pulled, df, alpha, edge=pooled or len(np.unique(strata)) == 1)
         return Bounds(lo, hi, n_clusters, None, math.sqrt(variance), df)
     df = max(1.0, float(variance**2 / (variances**2 / np.maximum(effective - 1, 1e-9)).sum()))
     se = math.sqrt(variance)

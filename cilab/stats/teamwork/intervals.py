@@ -113,11 +113,12 @@ def linear(
     centre: Array | None = None,
     *,
     used: Mask | None = None,
+    n_rows: int = 1,
     ci_level: float = CI_LEVEL,
 ) -> Bounds:
     """Interval of a sum of contributions, each of shape (T,); without `weight` and `centre` of a difference.
 
-    `used` says which tasks carry it; by default those with a weight.
+    `used` says which tasks carry it, by default those with a weight; `n_rows`, over how many rows each is a mean.
     """
     if used is None:
         used = influence != 0 if weight is None else weight > 0
@@ -128,6 +129,7 @@ def linear(
         influence[at],
         weight=None if weight is None else weight[at],
         at=None if centre is None else centre[at],
+        runs=np.full(len(at), float(n_rows)),
         strata=of,
         clusters=g.clusters[at],
         span=None if weight is None else (0.0, 1.0),
@@ -139,7 +141,9 @@ def linear(
 
 def share(g: Grid, above: Array, below: Array, *, ci_level: float = CI_LEVEL) -> Bounds:
     """Interval of a pooled share: the sum of `above` over that of `below`, both of shape (T,)."""
-    return uncertainty.ratio_bounds(above, below, clusters=g.clusters, ci_level=ci_level, unit=g.cluster_name)
+    return uncertainty.ratio_bounds(
+        above, below, strata=g.dimension_of, clusters=g.clusters, ci_level=ci_level, unit=g.cluster_name
+    )
 
 
 def drawn(

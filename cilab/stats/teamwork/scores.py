@@ -581,6 +581,7 @@ class _Side:
 
     g: Grid
     mean: float
+    n_rows: int
     parts: tuple[Array, Array, Array] | None
     draws: Array | None
 
@@ -588,7 +589,7 @@ class _Side:
     def of(cls, g: Grid, rows: Sequence[int], d: int | None, replicates: Replicates | None) -> _Side:
         """Of the rows that have a score, overall or in dimension `d`."""
         if not rows:
-            return cls(g, math.nan, None, None)
+            return cls(g, math.nan, 0, None, None)
         mean, *parts = intervals.of_rows(g, rows, d)
         draws = None
         if replicates is not None:
@@ -596,7 +597,7 @@ class _Side:
             points = g.points()[rows].mean(axis=1) if d is None else g.points()[rows, d]
             draws = bootstrap.filled(of[:, rows], points).mean(axis=1)
         influence, weight, centre = parts
-        return cls(g, mean, (influence, weight, centre), draws)
+        return cls(g, mean, len(rows), (influence, weight, centre), draws)
 
     def ends(self, ci_level: float) -> tuple[float | None, float | None, str | None, int, int | None]:
         """`lo, hi` in percent, why there is none, units, empty resamples."""
@@ -606,7 +607,7 @@ class _Side:
             return None, None, intervals.UNPAIRED, 0, None
         if self.draws is not None:
             return _percentile_ends(self.g, self.draws, self.parts[1] > 0, ci_level)
-        return _rule_ends(intervals.linear(self.g, self.mean, *self.parts, ci_level=ci_level))
+        return _rule_ends(intervals.linear(self.g, self.mean, *self.parts, n_rows=self.n_rows, ci_level=ci_level))
 
     def minus(self, other: _Side, ci_level: float) -> tuple[float | None, float | None, str | None, int, int | None]:
         """The same of the difference, paired by task."""

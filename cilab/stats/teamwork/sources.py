@@ -179,7 +179,7 @@ def _families(study: Any, how: task_runs.Resampled, groups: Any) -> pl.DataFrame
     for family in sorted(g.tasks["source_family"].drop_nulls().unique()):
         own = (g.tasks["source_family"] == family).fill_null(False).to_numpy()
         there = own & np.isfinite(mean)
-        value, found, n_empty = _weighted(mean, there, how)
+        value, found, n_empty = _weighted(mean, plain.scored.sum(axis=0), there, how)
         real = g.tasks.filter(pl.Series(own))["real_world"].drop_nulls().unique()
         both = own & np.isfinite(best)
         lines.append(
@@ -200,14 +200,19 @@ def _families(study: Any, how: task_runs.Resampled, groups: Any) -> pl.DataFrame
     return pl.DataFrame(lines, schema=schema, orient="row").sort("mean_value_pct", nulls_last=True)
 
 
-def _weighted(mean: Array, there: Mask, how: task_runs.Resampled) -> tuple[float | None, Bounds, int]:
+def _weighted(mean: Array, n_rows: Array, there: Mask, how: task_runs.Resampled) -> tuple[float | None, Bounds, int]:
     """Mean of the tasks that are there, in percent, its interval, and how many resamples hold none of them."""
     if not there.any():
         return None, Bounds(), 0
     value, drawn = 100 * bootstrap.exact_mean(mean[there]), how.counts[:, there]
     if how.interval == "rule":
         clusters, unit = how.g.clusters[there], how.g.cluster_name
-        return value, uncertainty.mean_bounds(mean[there], clusters=clusters, unit=unit, ci_level=how.ci_level), 0
+        runs = n_rows[there].astype(float)
+        return (
+            value,
+            uncertainty.mean_bounds(mean[there], clusters=clusters, runs=runs, unit=unit, ci_level=how.ci_level),
+            0,
+        )
     with np.errstate(invalid="ignore", divide="ignore"):
         lo, hi, n_empty, why = bootstrap.interval(100 * (drawn @ mean[there]) / drawn.sum(axis=1), how.ci_level)
     # One task is the same in every resample that holds it: no spread to speak of.
