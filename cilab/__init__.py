@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from cilab.stats import capability as capability
     from cilab.stats import compare as compare
     from cilab.stats import conflict as conflict
+    from cilab.stats import contamination as contamination
     from cilab.stats import differences as differences
     from cilab.stats import dimension_correlations as dimension_correlations
     from cilab.stats import dimensions as dimensions
     from cilab.stats import disagreement as disagreement
+    from cilab.stats import drift as drift
     from cilab.stats import efficiency as efficiency
     from cilab.stats import effort as effort
+    from cilab.stats import equate as equate
     from cilab.stats import expressions as expressions
     from cilab.stats import failures as failures
     from cilab.stats import fill_in as fill_in
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from cilab.stats import pairs as pairs
     from cilab.stats import pairwise as pairwise
     from cilab.stats import pareto as pareto
+    from cilab.stats import pass_hat_k as pass_hat_k
     from cilab.stats import people as people
     from cilab.stats import power as power
     from cilab.stats import relay as relay

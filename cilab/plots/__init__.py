@@ -48,6 +48,10 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.people import people as people
     from cilab.plots.teamwork.power import power as power
     from cilab.plots.teamwork.release import release as release
+    from cilab.plots.teamwork.rounds import contamination as contamination
+    from cilab.plots.teamwork.rounds import drift as drift
+    from cilab.plots.teamwork.rounds import equate as equate
+    from cilab.plots.teamwork.rounds import pass_hat_k as pass_hat_k
     from cilab.plots.teamwork.sensitivity import sensitivity as sensitivity
     from cilab.plots.teamwork.sources import sources as sources
     from cilab.plots.teamwork.takeover import takeover as takeover
@@ -59,14 +63,17 @@ _FIGURES = {
     "agreement": "judges.agreement",
     "capability": "teamwork.capability",
     "conflict": "teamwork.conflict",
+    "contamination": "teamwork.rounds",
     "differences": "teamwork.differences",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.dimensions",
     "disagreement": "maze.disagreement",
     "distilled": "maze.ablation",
+    "drift": "teamwork.rounds",
     "drop": "teamwork.differences",
     "efficiency": "maze.efficiency",
     "effort": "teamwork.effort",
+    "equate": "teamwork.rounds",
     "failures": "teamwork.failures",
     "fill_in": "teamwork.fill_in",
     "gap": "maze.gap",
@@ -86,6 +93,7 @@ _FIGURES = {
     "output_tokens": "teamwork.output_tokens",
     "pairs": "maze.pairs",
     "pareto": "teamwork.pareto",
+    "pass_hat_k": "teamwork.rounds",
     "people": "teamwork.people",
     "power": "teamwork.power",
     "profiles": "teamwork.dimensions",

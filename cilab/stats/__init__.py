@@ -28,7 +28,10 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.compare import differences as differences
     from cilab.stats.teamwork.conflict import conflict as conflict
     from cilab.stats.teamwork.conflict import dimension_correlations as dimension_correlations
+    from cilab.stats.teamwork.contamination import contamination as contamination
+    from cilab.stats.teamwork.drift import drift as drift
     from cilab.stats.teamwork.effort import effort as effort
+    from cilab.stats.teamwork.equate import equate as equate
     from cilab.stats.teamwork.failures import failures as failures
     from cilab.stats.teamwork.failures import noticed as noticed
     from cilab.stats.teamwork.fill_in import fill_in as fill_in
@@ -39,6 +42,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.loss import loss as loss
     from cilab.stats.teamwork.pairwise import pairwise as pairwise
     from cilab.stats.teamwork.pareto import pareto as pareto
+    from cilab.stats.teamwork.passes import pass_hat_k as pass_hat_k
     from cilab.stats.teamwork.people import people as people
     from cilab.stats.teamwork.power import power as power
     from cilab.stats.teamwork.release import release as release
@@ -58,12 +62,15 @@ ESTIMATORS = {
     "capability": "teamwork.capability",
     "compare": "teamwork.compare",
     "conflict": "teamwork.conflict",
+    "contamination": "teamwork.contamination",
     "differences": "teamwork.compare",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.scores",
     "disagreement": "maze.disagreement",
+    "drift": "teamwork.drift",
     "efficiency": "maze.efficiency",
     "effort": "teamwork.effort",
+    "equate": "teamwork.equate",
     "failures": "teamwork.failures",
     "fill_in": "teamwork.fill_in",
     "gap": "maze.gap",
@@ -81,6 +88,7 @@ ESTIMATORS = {
     "pairs": "maze.pairs",
     "pairwise": "teamwork.pairwise",
     "pareto": "teamwork.pareto",
+    "pass_hat_k": "teamwork.passes",
     "people": "teamwork.people",
     "power": "teamwork.power",
     "relay": "maze.relay",

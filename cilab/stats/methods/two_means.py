@@ -114,9 +114,7 @@ def difference(
     sets = (first, ~first)
 
     def at_level(level: float) -> list[Bounds]:
-        return [
-            mean_bounds(values[s], strata=strata[s], clusters=of[s], ci_level=level, unit=unit) for s in sets
-        ]
+        return [mean_bounds(values[s], strata=strata[s], clusters=of[s], ci_level=level, unit=unit) for s in sets]
 
     means = [_mean(values[s], strata[s]) for s in sets]
     point = means[0] - means[1]

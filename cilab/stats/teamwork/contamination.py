@@ -31,6 +31,10 @@ from cilab.stats.teamwork.task_runs import left_out
 
 PUBLIC, HELD_OUT = "public", "held_out"
 _SIDES = ("public", "held out")
+_SCORES = ("public_pct", "held_out_pct")
+_UP = [False] * len(ROW)
+#: Level of p below which a sentence names a row.
+_SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -155,7 +159,7 @@ def contamination(study: Any, *, ci_level: Level = CI_LEVEL, **scope: Unpack[Sco
             }
         )
     table = with_holm(intervals.table(lines), "p", "beyond_p").with_columns(pl.col(*ROW, "reason").cast(pl.String))
-    table = table.sort("diff_points", *ROW, descending=[True, False, False, False], nulls_last=[True, False, False, False])
+    table = table.sort("diff_points", *ROW, descending=[True, *_UP], nulls_last=[True, *_UP])
     n_used = int(whole.runs.filter("used")["t"].is_in(np.flatnonzero(_kept(whole, g)).tolist()).sum())
     return Contamination(
         table=table,
@@ -166,8 +170,8 @@ def contamination(study: Any, *, ci_level: Level = CI_LEVEL, **scope: Unpack[Sco
         provenance=g.provenance,
         parameters={**g.asked, "dimensions": list(g.dimensions)},
         caption=(
-            f"Percent and points. {percent(ci_level)} intervals over {intervals.units(g)} within dimension; p corrected "
-            f"over {g.rows.height} rows (Holm). Beyond other rows: less the mean difference of the others."
+            f"Percent and points. {percent(ci_level)} intervals over {intervals.units(g)} within dimension; p "
+            f"corrected over {g.rows.height} rows (Holm). Beyond other rows: less the mean difference of the others."
         ),
     )
 
@@ -192,9 +196,7 @@ def _both_sets(g: Grid) -> tuple[Grid, list[str]]:
     out = []
     if other := int((scored & ~known).sum()):
         out.append(f"Tasks neither public nor held out, so left out: {other}.")
-    full = [
-        all((mask & scored)[d].any() for mask in masks.values()) for d in g.slices
-    ]
+    full = [all((mask & scored)[d].any() for mask in masks.values()) for d in g.slices]
     lost = [name.replace("_", " ") for name, ok in zip(g.dimensions, full, strict=True) if not ok]
     if not any(full):
         raise TableError("contamination: no dimension has scored tasks of both sets, so there is nothing to compare")
@@ -310,7 +312,7 @@ def _by_dimension(g: Grid, public: Mask, ci_level: float) -> pl.DataFrame:
             at = np.flatnonzero(g.scored[r, d]) + d.start
             sides = [g.values[r, at[side[at]]] for side in (public, ~public)]
             line = {**key, "dimension": name}
-            line |= {c: float(100 * v.mean()) if len(v) else None for c, v in zip(("public_pct", "held_out_pct"), sides, strict=True)}
+            line |= {c: _times(v.mean()) if len(v) else None for c, v in zip(_SCORES, sides, strict=True)}
             if all(len(v) for v in sides):
                 found = two_means.difference(
                     g.values[r, at],
@@ -342,9 +344,12 @@ def _remarks(table: pl.DataFrame) -> list[str]:
     out = []
     if n := int(table["reason"].is_not_null().sum()):
         out.append(f"Rows without a difference: {n} of {table.height} (column reason says why).")
-    found = table.filter(pl.col("beyond_p_holm") < 0.05).filter(pl.col("beyond_points") > 0)
+    found = table.filter((pl.col("beyond_p_holm") < _SIGNIFICANT) & (pl.col("beyond_points") > 0))
     if found.height:
-        out.append(f"Better on public tasks than other rows' gap explains, p < 0.05 (Holm): {', '.join(names_of(found))}.")
+        out.append(
+            f"Better on public tasks, beyond other rows' difference (p < {_SIGNIFICANT:g}, Holm): "
+            f"{', '.join(names_of(found))}."
+        )
     mean = table["diff_points"].mean()
     if mean is not None and table["diff_points"].count() > 1:
         out.append(

@@ -5,6 +5,7 @@ May import `cilab.core`, `cilab.results` and its own folder. Reads no file and p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -70,8 +71,8 @@ class Drift(Result):
     Attributes
     ----------
     table : see `drift`.
-    periods : one line per row and period with a scored run: `row, model, effort, arm, period, score_pct, lo_pct, hi_pct,
-        no_interval, n_clusters, n_tasks, n_runs` (of the scored version). The score is the mean over the dimensions
+    periods : one line per row and period with a scored run: `row, model, effort, arm, period, score_pct, lo_pct,
+        hi_pct, no_interval, n_clusters, n_tasks, n_runs` (of the scored version). The score is the mean over the dimensions
         that have a task in the period, so that it may rest on other tasks than the next period's.
     """
 
@@ -103,9 +104,7 @@ class Drift(Result):
             }
             for r in self.table.iter_rows(named=True)
         ]
-        return self.on_sheet(
-            without_blanks(pl.DataFrame(lines), ("Answered as, old", "Answered as, new")), stub="Row"
-        )
+        return self.on_sheet(without_blanks(pl.DataFrame(lines), ("Answered as, old", "Answered as, new")), stub="Row")
 
     def notes(self) -> list[str]:
         """As in `Result`, and what is special about these data."""
@@ -166,8 +165,8 @@ def drift(
 
     References
     ----------
-    Fisher, The Design of Experiments (1935), section 21 (sign-flip test). Chen, Zaharia and Zou (2023), How is ChatGPT's
-    behavior changing over time?
+    Fisher, The Design of Experiments (1935), section 21 (sign-flip test). Chen, Zaharia and Zou (2023), How is
+    ChatGPT's behavior changing over time?
 
     Examples
     --------
@@ -198,9 +197,10 @@ def drift(
     lines = []
     for r, pair in enumerate(pairs):
         line = _line(g, r, pair, values, there, counts, ci_level, seed)
-        said = ("", "") if isinstance(pair, str) else tuple(_said(returned, g, r, k) for k in pair)
-        ends = (None, None) if isinstance(pair, str) else tuple(names[k] for k in pair)
-        lines.append(line | {"old": ends[0], "new": ends[1], "returned_old": said[0] or None, "returned_new": said[1] or None})
+        if isinstance(pair, tuple):
+            line |= {"old": names[pair[0]], "new": names[pair[1]]}
+            line |= {name: _said(returned, g, r, k) for name, k in zip(_RETURNED, pair, strict=True)}
+        lines.append(line)
     table = pl.DataFrame(lines, schema=_TABLE)
     table = with_holm(table, "p")
     return Drift(
@@ -246,8 +246,8 @@ def _by_period(
         when = rows["finished_at"]
         if when.dtype == pl.Null or when.null_count() == len(when):
             raise TableError(
-                "drift needs dates: these runs have no finished_at; add it, or pass by= the name of a column that tells "
-                "old from new runs"
+                "drift needs dates: these runs have no finished_at; add it, or pass by= the name of a column that "
+                "tells old from new runs"
             )
         if not when.dtype.is_temporal():
             raise TableError(f"runs: finished_at holds {when.dtype}, not times")
@@ -289,7 +289,7 @@ def _windows(cuts: Sequence[Any]) -> pl.Expr:
     dates = sorted({_date("cuts", c) for c in cuts})
     day = pl.col("finished_at").dt.date()
     label = pl.when(day < dates[0]).then(pl.lit(f"before {dates[0]}"))
-    for start, end in zip(dates, dates[1:], strict=False):
+    for start, end in itertools.pairwise(dates):
         label = label.when((day >= start) & (day < end)).then(pl.lit(f"{start} to {end}"))
     return label.when(day >= dates[-1]).then(pl.lit(f"from {dates[-1]}")).otherwise(None)
 
@@ -386,6 +386,7 @@ def _line(
     }
 
 
+_RETURNED = ("returned_old", "returned_new")
 _COUNTS = ("n_tasks", "n_better", "n_worse", "n_same", "n_dimensions", "n_runs_old", "n_runs_new")
 
 
@@ -403,7 +404,12 @@ def _p(g: Grid, change: Array, both: Mask, point: float, found: Bounds, seed: in
 
 
 def _periods(
-    g: Grid, names: Sequence[str], values: Sequence[Array], there: Sequence[Mask], counts: Sequence[Any], ci_level: float
+    g: Grid,
+    names: Sequence[str],
+    values: Sequence[Array],
+    there: Sequence[Mask],
+    counts: Sequence[Any],
+    ci_level: float,
 ) -> pl.DataFrame:
     lines = []
     for r, key in enumerate(g.rows.iter_rows(named=True)):
@@ -446,14 +452,14 @@ def _returned(study: Any, rows: pl.DataFrame) -> pl.DataFrame | None:
     return table.join(keys, on="run_id").select(*ROW, "_period", "model_returned").unique()
 
 
-def _said(returned: pl.DataFrame | None, g: Grid, r: int, period: int) -> str:
-    """What the provider called itself in a period, names in order."""
+def _said(returned: pl.DataFrame | None, g: Grid, r: int, period: int) -> str | None:
+    """What the provider called itself in a period, names in order; None where that is not known."""
     if returned is None:
-        return ""
+        return None
     key = g.rows[r].row(0, named=True)
     same = pl.all_horizontal(pl.col(c).eq_missing(pl.lit(key[c], dtype=pl.String)) for c in ROW)
     found = returned.filter(same & (pl.col("_period") == period))["model_returned"]
-    return ", ".join(sorted(found.unique().to_list()))
+    return ", ".join(sorted(found.unique().to_list())) or None
 
 
 def _remarks(table: pl.DataFrame) -> list[str]:

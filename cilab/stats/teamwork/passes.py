@@ -107,7 +107,8 @@ def pass_hat_k(study: Any, *, k: Runs = None, ci_level: Level = CI_LEVEL, **scop
 
     References
     ----------
-    Yao et al. (2024), tau-bench (pass^k). Chen et al. (2021), Evaluating large language models trained on code (pass@k).
+    Yao et al. (2024), tau-bench (pass^k). Chen et al. (2021), Evaluating large language models trained on code
+    (pass@k).
 
     Examples
     --------
@@ -130,12 +131,10 @@ def pass_hat_k(study: Any, *, k: Runs = None, ci_level: Level = CI_LEVEL, **scop
         )
     lines = [line for n in asked for line in _lines(g, passed, runs, n, ci_level)]
     table = intervals.table(lines).with_columns(pl.col(*ROW, "reason").cast(pl.String))
-    order = table.select(*ROW, score=pl.col("score_pct").max().over(ROW))["score"]
-    table = table.with_columns(order.alias("_score")).sort(
-        "_score", *ROW, "k", descending=[True, False, False, False, False], nulls_last=[True, False, False, False, False]
-    )
+    up = [False] * (len(ROW) + 1)
+    table = table.sort("score_pct", *ROW, "k", descending=[True, *up], nulls_last=[True, *up])
     return PassHatK(
-        table=table.drop("_score"),
+        table=table,
         remarks=(*g.notes, *_remarks(g, there, runs, asked)),
         n_used=g.n_used,
         n_left_out=g.n_left_out,
