@@ -72,8 +72,8 @@ class Drift(Result):
     ----------
     table : see `drift`.
     periods : one line per row and period with a scored run: `row, model, effort, arm, period, score_pct, lo_pct,
-        hi_pct, no_interval, n_clusters, n_tasks, n_runs` (of the scored version). The score is the mean over the dimensions
-        that have a task in the period, so that it may rest on other tasks than the next period's.
+        hi_pct, no_interval, n_clusters, n_tasks, n_runs` (of the scored version). The score is the mean over the
+        dimensions that have a task in the period, so that it may rest on other tasks than the next period's.
     """
 
     periods: pl.DataFrame
