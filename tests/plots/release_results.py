@@ -8,7 +8,7 @@ from typing import Any
 import cilab
 from cilab.datasets import published_round, simulated_release
 from cilab.datasets.dataset import Dataset
-from tests.frozen.outputs import new_model
+from tests.frozen.outputs import new_model, new_round
 
 _FEW: dict[str, Any] = {"resamples": 50}
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -18,6 +18,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "differences": _FEW,
     "dimension_correlations": _FEW,
     "dimensions": _FEW,
+    "drift": {"by": "day"},
     "effort": _FEW,
     "failures": _FEW,
     "fill_in": _FEW | {"widths": (1.0, 1.5)},
@@ -46,7 +47,11 @@ def round_() -> Dataset:
 @cache
 def result(name: str) -> Any:
     """`cilab.<name>` of the simulated release."""
-    more = {"capability": lambda: (release().truth["capability"],), "lite_score": lambda: (new_model(release(), 4),)}
+    more = {
+        "capability": lambda: (release().truth["capability"],),
+        "equate": lambda: (new_round(release(), 6),),
+        "lite_score": lambda: (new_model(release(), 4),),
+    }
     return getattr(cilab, name)(release(), *more.get(name, tuple)(), **_OPTIONS.get(name, {}))
 
 

@@ -25,7 +25,7 @@ from cilab.stats.methods.distributions import t_quantile
 from cilab.stats.methods.uncertainty import Bounds, Codes, mean_bounds
 
 #: The least p that is looked for, and how often the range is halved.
-_LEAST_P, _HALVINGS = 1e-6, 24
+_LEAST_P, _HALVINGS = 1e-6, 20
 _SAME = 1e-9
 
 

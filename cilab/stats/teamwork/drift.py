@@ -30,12 +30,14 @@ from cilab.stats.methods.uncertainty import Bounds
 from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.contamination import with_holm
 from cilab.stats.teamwork.grid import _RUN_COLUMNS, AUTO, FAMILY, TASK, Grid, Scope, grid
-from cilab.stats.teamwork.task_runs import SAME
+from cilab.stats.teamwork.lite_score import _named
+from cilab.stats.teamwork.task_runs import SAME, left_out
 
 #: Periods that are cut out of `finished_at`, and how each is written.
 PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "quarter": "", "year": "%Y"}
 _REQUIRED = ("task_id", "version", "model", "status", "score")
 _NO_DATE, _AGAIN = "without a date", "the same run again, at a later date"
+_NOT_COMPARED = "of tasks or periods that are not compared"
 
 
 @check("a list of dates such as '2026-06-01', or None")
@@ -201,14 +203,15 @@ def drift(
             line |= {"old": names[pair[0]], "new": names[pair[1]]}
             line |= {name: _said(returned, g, r, k) for name, k in zip(_RETURNED, pair, strict=True)}
         lines.append(line)
-    table = pl.DataFrame(lines, schema=_TABLE)
-    table = with_holm(table, "p")
+    table = with_holm(pl.DataFrame(lines, schema=_TABLE), "p")
+    n_used = _n_used(g, pairs, there, width)
+    left = left_out(g, n_used, {_NOT_COMPARED: g.n_used - n_used})
     return Drift(
         table=table,
         periods=_periods(g, names, values, there, counts, ci_level),
         remarks=(*g.notes, *_remarks(table)),
-        n_used=g.n_used,
-        n_left_out=dict(sorted({**g.n_left_out, **reasons}.items(), key=lambda item: (-item[1], item[0]))),
+        n_used=n_used,
+        n_left_out=dict(sorted({**left, **reasons}.items(), key=lambda item: (-item[1], item[0]))),
         provenance=provenance,
         parameters={**g.asked, "periods": names},
         caption=(
@@ -263,7 +266,7 @@ def _by_period(
         if period is not None:
             choice(name, period, names)
     if len(names) < 2:
-        what = f"in {names[0]}" if names else "without one"
+        what = f"of one, {names[0]}" if names else "without one"
         how = "cuts" if cuts is not None else f"by={by!r}"
         raise TableError(
             f"drift compares two periods, and all {rows.height:,} runs are {what} ({how}); pass a finer by=, cuts=, or "
@@ -334,6 +337,19 @@ def _pair(
     return first, last
 
 
+def _n_used(g: Grid, pairs: Sequence[tuple[int, int] | str], there: Sequence[Mask], width: int) -> int:
+    """Runs behind the differences: of the compared tasks, the scored version's in the two periods and all others."""
+    compared = np.zeros((len(there), *g.scored.shape), bool)
+    for r, pair in enumerate(pairs):
+        if isinstance(pair, tuple):
+            compared[list(pair), r] = there[pair[0]][r] & there[pair[1]][r]
+    runs = g.runs.filter("used")
+    at = runs["r"].to_numpy(), runs["t"].to_numpy()
+    period = np.clip(runs["seed"].to_numpy() // width, 0, len(there) - 1)
+    scored = (runs["version"] == g.version).to_numpy()
+    return int(np.where(scored, compared[(period, *at)], compared.any(axis=0)[at]).sum())
+
+
 # -- one row ----------------------------------------------------------------------------------------------
 
 _TABLE: dict[str, Any] = {
@@ -400,7 +416,7 @@ def _p(g: Grid, change: Array, both: Mask, point: float, found: Bounds, seed: in
     """Two-sided p that there is no difference; None from fewer units than an interval takes."""
     if found.reason:
         return None
-    return uncertainty.t_test_p(point, found)
+    return uncertainty.t_test_p(point, found) if np.nan_to_num(change).any() else 1.0
 
 
 def _periods(
@@ -465,8 +481,8 @@ def _said(returned: pl.DataFrame | None, g: Grid, r: int, period: int) -> str | 
 def _remarks(table: pl.DataFrame) -> list[str]:
     out = []
     lost = table.filter(pl.col("reason").is_not_null())
-    if lost.height:
-        out.append(f"No difference: {'; '.join(f'{n}: {why}' for n, why in lost.select('row', 'reason').iter_rows())}.")
+    for (why,), rows in lost.group_by(["reason"], maintain_order=True):
+        out.append(f"No difference, {why}: {_named(rows['row'].to_list())}.")
     changed = table.filter(pl.col("returned_old") != pl.col("returned_new"))
     for line in changed.iter_rows(named=True):
         out.append(

@@ -51,8 +51,8 @@ class Equated(Result):
     dimensions : one line per new row and dimension of the old round: `row, model, effort, arm, dimension, new_pct,
         adjustment_points, equated_pct, lo_pct, hi_pct, no_interval, n_clusters, link_error_points, old_pct, reason`.
     linking : one line per dimension of the old round: `dimension, n_anchors, slope, shift_logits, se_logits,
-        lo_logits, hi_logits, no_interval, n_clusters` (independent anchors),
-        `shift_without_drifting_logits, correlation, sd_ratio` (of the anchors' difficulties, new to old), `reason` (why it is not linked).
+        lo_logits, hi_logits, no_interval, n_clusters` (independent anchors), `shift_without_drifting_logits`,
+        `correlation, sd_ratio` (of the anchors' difficulties, new to old), `reason` (why it is not linked).
     methods : `dimension, method, slope, shift_logits`: what every method of linking gives.
     anchors : one line per task of both rounds: `task_id, new_task_id, dimension, what` (anchor, or why it is none),
         `old_difficulty, new_difficulty, linked_difficulty` (logits; linked: the new one on the old scale), `residual`
