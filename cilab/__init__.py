@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cilab.core import registry as registry
     from cilab.stats import ablation as ablation
     from cilab.stats import agreement as agreement
+    from cilab.stats import all_pairs as all_pairs
     from cilab.stats import bradley_terry as bradley_terry
     from cilab.stats import capability as capability
     from cilab.stats import compare as compare

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.maze.mediation import mediation as mediation
     from cilab.plots.maze.pairs import pairs as pairs
     from cilab.plots.maze.relay import relay as relay
+    from cilab.plots.teamwork.all_pairs import all_pairs as all_pairs
     from cilab.plots.teamwork.capability import capability as capability
     from cilab.plots.teamwork.conflict import conflict as conflict
     from cilab.plots.teamwork.conflict import dimension_correlations as dimension_correlations
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
 _FIGURES = {
     "ablation": "maze.ablation",
     "agreement": "judges.agreement",
+    "all_pairs": "teamwork.all_pairs",
     "capability": "teamwork.capability",
     "conflict": "teamwork.conflict",
     "differences": "teamwork.differences",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.maze.relay import relay as relay
     from cilab.stats.methods.bradley_terry import bradley_terry as bradley_terry
     from cilab.stats.methods.coefficients import krippendorff as krippendorff
+    from cilab.stats.teamwork.all_pairs import all_pairs as all_pairs
     from cilab.stats.teamwork.capability import capability as capability
     from cilab.stats.teamwork.compare import compare as compare
     from cilab.stats.teamwork.compare import differences as differences
@@ -55,6 +56,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
 ESTIMATORS = {
     "ablation": "maze.ablation",
     "agreement": "judges.agreement",
+    "all_pairs": "teamwork.all_pairs",
     "capability": "teamwork.capability",
     "compare": "teamwork.compare",
     "conflict": "teamwork.conflict",

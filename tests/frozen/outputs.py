@@ -131,6 +131,8 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
         yield f"{name}.round", name, round_, {"resamples": 200}
         yield f"{name}.hand", name, hand, {"resamples": 200}
     yield "leaderboard.gate_off", "leaderboard", hand, {"resamples": 200, "gate": "off"}
+    for name in ("compare", "differences"):  # the papers' intervals, by name
+        yield f"{name}.percentile", name, _release(), {"resamples": 200, "interval": "percentile", **more.get(name, {})}
 
 
 def result(found: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tests.frozen.outputs import new_model
 _FEW: dict[str, Any] = {"resamples": 50}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "agreement": _FEW,
+    "all_pairs": {"resamples": 200},
     "capability": _FEW,
     "conflict": _FEW,
     "differences": _FEW,
