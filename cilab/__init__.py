@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from cilab.stats import sources as sources
     from cilab.stats import takeover as takeover
     from cilab.stats import validity as validity
+    from cilab.stats import variance_components as variance_components
     from cilab.stats import weighting as weighting
     from cilab.store.study import RemoteStudy, Study
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.sources import sources as sources
     from cilab.stats.teamwork.takeover import takeover as takeover
     from cilab.stats.teamwork.validity import validity as validity
+    from cilab.stats.teamwork.variance_components import variance_components as variance_components
     from cilab.stats.teamwork.weighting import weighting as weighting
 
 #: Estimators by the name that a notebook types, and the module that defines each.
@@ -85,6 +86,7 @@ ESTIMATORS = {
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",
+    "variance_components": "teamwork.variance_components",
     "weighting": "teamwork.weighting",
 }
 #: Methods that take any table, not only runs: public too.
