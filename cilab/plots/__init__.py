@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.sources import sources as sources
     from cilab.plots.teamwork.takeover import takeover as takeover
     from cilab.plots.teamwork.validity import validity as validity
+    from cilab.plots.teamwork.variance_components import variance_components as variance_components
 
 #: Figures by name, and the module of each: loaded when it is first asked for, as a report needs three of thirty.
 _FIGURES = {
@@ -91,6 +92,7 @@ _FIGURES = {
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",
+    "variance_components": "teamwork.variance_components",
 }
 __all__ = sorted(_FIGURES)
 

@@ -183,8 +183,8 @@ def same_partition(a: Codes, b: Codes) -> bool:
     >>> same_partition(np.array([0, 0, 1]), np.array([5, 5, 2])), same_partition(np.array([0, 1]), np.array([0, 0]))
     (True, False)
     """
-    pairs = len(np.unique(np.stack([a, b]), axis=1).T)
-    return pairs == len(np.unique(a)) == len(np.unique(b))
+    (of_a, n_a), (of_b, n_b) = _levels(a), _levels(b)
+    return n_a == n_b == len(np.unique(of_a * n_b + of_b))
 
 
 class _Factors(NamedTuple):
