@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cilab.stats import capability as capability
     from cilab.stats import compare as compare
     from cilab.stats import conflict as conflict
+    from cilab.stats import corrected as corrected
     from cilab.stats import differences as differences
     from cilab.stats import dimension_correlations as dimension_correlations
     from cilab.stats import dimensions as dimensions

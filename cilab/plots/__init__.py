@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.judges.agreement import agreement as agreement
+    from cilab.plots.judges.corrected import corrected as corrected
     from cilab.plots.judges.grading import grading as grading
     from cilab.plots.maze.ablation import ablation as ablation
     from cilab.plots.maze.ablation import distilled as distilled
@@ -58,6 +59,7 @@ _FIGURES = {
     "agreement": "judges.agreement",
     "capability": "teamwork.capability",
     "conflict": "teamwork.conflict",
+    "corrected": "judges.corrected",
     "differences": "teamwork.differences",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.dimensions",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.judges.agreement import agreement as agreement
+    from cilab.stats.judges.corrected import corrected as corrected
     from cilab.stats.judges.grading import grader_agreement as grader_agreement
     from cilab.stats.maze.ablation import ablation as ablation
     from cilab.stats.maze.disagreement import disagreement as disagreement
@@ -57,6 +58,7 @@ ESTIMATORS = {
     "capability": "teamwork.capability",
     "compare": "teamwork.compare",
     "conflict": "teamwork.conflict",
+    "corrected": "judges.corrected",
     "differences": "teamwork.compare",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.scores",

@@ -282,8 +282,8 @@ def test_family_variance_is_found_where_tasks_have_families() -> None:
     x = np.clip(x + rng.normal(0, 0.05, (1, 40, 1)) + rng.normal(0, 0.08, (12, 40, 2)), 0, 1)
     frame = scored(x).with_columns(family=pl.format("f{}", pl.col("task_id").str.slice(3).cast(pl.Int64) // 4))
     found = cilab.variance_components(frame)
-    assert found.parameters["family_column"] == "family" and found.value("family") > 2 * found.value("task")
-    without = cilab.variance_components(frame, family=None)
+    assert found.parameters["cluster_column"] == "family" and found.value("family") > 2 * found.value("task")
+    without = cilab.variance_components(frame, cluster="task")
     assert "family" not in without.table["component"] and without.value("task") > found.value("task")
     # By hand: 20 tasks are 5 families of 4.
     v = {n: found.value(n) for n in ("family", "task", "row_x_family", "row_x_task", "seed")}
@@ -385,8 +385,8 @@ def test_two_rows_have_components_without_an_interval_of_the_row() -> None:
         ({"ratings": pl.DataFrame({"run_id": ["x"], "judge": ["a"], "score": [1.0]})}, "no judge scored a run"),
         ({"ratings": pl.DataFrame({"run_id": ["x"], "judge": ["a"], "score": [50.0]})}, "outside 0 to 1"),
         ({"ratings": pl.DataFrame({"run_id": ["x"] * 2, "judge": ["a"] * 2, "score": [1.0, 0]})}, "twice"),
-        ({"family": "colour"}, "neither runs nor tasks have a column 'colour'"),
-        ({"family": "source_family"}, "null for every task"),
+        ({"cluster": "colour"}, "neither runs nor tasks have a column 'colour'"),
+        ({"cluster": "source_family"}, "null for every task"),
         ({"seeds": [0]}, "seeds is \\[0\\]: give whole numbers"),
         ({"judges": "three"}, "judges is 'three'"),
     ],
@@ -399,7 +399,7 @@ def test_bad_arguments_are_one_line(more, words) -> None:
 
 def test_a_task_in_two_families_is_refused_and_the_published_round_too() -> None:
     frame = scored(fractions(0, (3, 4, 2))).with_columns(family=pl.col("model"))
-    with pytest.raises(TableError, match="stands in two families"):
+    with pytest.raises(TableError, match="has two values of family"):
         cilab.variance_components(frame)
     with pytest.raises(TableError, match="pairs rows by task"):
         cilab.variance_components(published_round("2026-10-09"))

@@ -111,7 +111,7 @@ def _curves(
         label = f"{seeds} seed{'s' if seeds > 1 else ''}"
         label += "" if judges is None else f", {judges} judge{'s' if judges > 1 else ''}"
         x, y = part["tasks_per_dimension"].to_list(), part[column].to_list()
-        ax.plot(x, y, color=mark.edge, lw=1.0, ls=_DASHES[i % len(_DASHES)], label=label, zorder=3, **look)
+        ax.plot(x, y, color=mark.edge, lw=1.0, ls=_DASHES[(i + i // 8) % len(_DASHES)], label=label, zorder=3, **look)
     ax.set_xlim(0, None)
     ax.set_ylim(*((None, 1.0) if column == "dependability" else (0, None)))
     ax.grid(axis="y")

@@ -25,16 +25,15 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.methods.bootstrap import Array, exact_mean
 from cilab.stats.methods.distributions import t_quantile
+from cilab.stats.methods.uncertainty import LEAST_UNITS, too_few
 from cilab.stats.methods.variance_components import RESIDUAL, Codes, Components, reml, same_partition
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 
 #: What is tried in the D study unless told otherwise.
-TASKS, SEEDS, JUDGES_TRIED = (5, 10, 20, 30, 45, 60, 90), (1, 3, 5), (1, 2, 3)
+TASKS, SEEDS, JUDGES_TRIED = (5, 10, 20, 30, 45, 60, 90), (1, 3, 5), (1, 3)
 #: Judges whose labels are compared: they are asked about every message. A third is asked where these differ.
 LABELLING = ("referee", "second")
-#: Levels of a factor from which on its variance gets an interval.
-LEAST_LEVELS = 3
 #: Components in the order of the table, in words.
 WORDS = {
     "row": "row",
@@ -50,6 +49,9 @@ WORDS = {
     "seed": "seed (run of a row × task)",
     "residual": "judge within a run, residual",
 }
+_UNITS = ("row", "dimension", "family", "task", "judge")
+#: Clusters of tasks unless told otherwise: by this column where the data have it, else each task by itself.
+AUTO, TASK, FAMILY = "auto", "task", "family"
 _SHORT = {name: words.split(" (")[0].split(",")[0] for name, words in WORDS.items()}
 #: In this order a component gives way to an earlier one with which it coincides.
 _FIRST = ("row", "dimension", "task", "family", "row_x_dimension", "row_x_task", "row_x_family", "seed")
@@ -158,7 +160,7 @@ def variance_components(
     study: Any,
     *,
     ratings: Annotated[Any, inside] = None,
-    family: str | None = "auto",
+    cluster: str = AUTO,
     tasks_per_dimension: Sizes = TASKS,
     seeds: Sizes = SEEDS,
     judges: Sizes = JUDGES_TRIED,
@@ -183,8 +185,9 @@ def variance_components(
     ratings : judges' scores of the same runs, to tell judges apart: a frame `run_id, judge, score` (fractions), or
         `labels`: of the study's labels by the two judges who see every message, the share of a run's messages that do
         not give way. None: the score of the run, without judges.
-    family : column of the runs or tasks that names the family of a task; families are taken within a dimension, a task
-        without one is a family of its own. `auto`: column `family` where it is there and not all null. None: no.
+    cluster : which tasks were sampled together: the column of the runs or tasks that names the family of a task, as
+        `family` or `source_family`. Families are taken within a dimension, a task without one is a family of its own.
+        `auto`: column `family` where it is there and not all null. `task`: no families.
     tasks_per_dimension, seeds, judges : what the D study tries.
     ci_level : of the intervals.
     version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
@@ -216,7 +219,8 @@ def variance_components(
     g = grid(study, **scope)
     g.need_known_tasks("variance_components")
     seen = _seen(study, g, ratings)
-    groups, of_family = _families(study, g, family)
+    clusters, cluster_name = task_clusters(study, g, cluster)
+    groups = None if cluster_name == TASK else _within_dimension(g, clusters)
     fit = _fitted(g, seen, groups)
     design = _Design(g, seen, groups, fit, ci_level)
     remarks = (*g.notes, *fit.remarks, *design.remarks(seeds))
@@ -229,7 +233,7 @@ def variance_components(
         n_used=seen.n_runs if ratings is not None else g.n_used,
         n_left_out=g.n_left_out if ratings is None else _without(g, seen),
         provenance=g.provenance,
-        parameters={**g.asked, "rows": g.rows.height, "family_column": of_family},
+        parameters={**g.asked, "rows": g.rows.height, "cluster_column": cluster_name},
         caption=(
             f"Variance of the scores of {fit.n:,} {'judgements' if seen.judge is not None else 'runs'} by REML, as share "
             f"of the sum, with {percent(ci_level)} intervals. Rows count on the tasks that they {g.gate_words}."
@@ -311,27 +315,40 @@ def _from_labels(study: Any) -> pl.DataFrame:
     return _checked(by_run)
 
 
-def _families(study: Any, g: Grid, family: str | None) -> tuple[Codes | None, str | None]:
-    """Family within dimension of each task, and the column that names it; None where there is none."""
-    if family is None:
-        return None, None
-    name = "family" if family == "auto" else family
+def task_clusters(study: Any, g: Grid, cluster: str) -> tuple[Codes, str]:
+    """Code of the cluster of each task, shape (T,), and the column that names it; `task` where each is its own.
+
+    Raises
+    ------
+    TableError
+        There is no such column, it is null for every task, or a task has two values.
+    """
+    each = np.arange(g.tasks.height)
+    if cluster == TASK:
+        return each, TASK
+    name = FAMILY if cluster == AUTO else cluster
     found = _task_column(study, name)
     if found is None:
-        if family == "auto":
-            return None, None
-        raise TableError(f"family: neither runs nor tasks have a column {family!r}; give its name, 'auto' or None")
-    if found.filter(pl.col("task_id").is_duplicated()).height:
-        task = found.filter(pl.col("task_id").is_duplicated())["task_id"].min()
-        raise TableError(f"family: task {task} stands in two families; a task belongs to one")
-    tasks = g.tasks.select("task_id", "dimension").join(found, on="task_id", how="left", maintain_order="left")
+        if cluster == AUTO:
+            return each, TASK
+        raise TableError(f"cluster: neither runs nor tasks have a column {cluster!r}; give its name, 'auto' or 'task'")
+    double = found.filter(pl.col("task_id").is_duplicated())["task_id"]
+    if double.len():
+        raise TableError(f"cluster: task {double.min()} has two values of {name}; a task lies in one cluster")
+    tasks = g.tasks.select("task_id").join(found, on="task_id", how="left", maintain_order="left")
     if tasks["family"].null_count() == tasks.height:
-        if family == "auto":
-            return None, None
-        raise TableError(f"family: column {family!r} is null for every task")
-    own = pl.coalesce("family", pl.format("task {}", "task_id"))
-    codes = tasks.select(pl.struct("dimension", own).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
+        if cluster == AUTO:
+            return each, TASK
+        raise TableError(f"cluster: column {cluster!r} is null for every task")
+    own = pl.concat_str(pl.lit("task "), "task_id")
+    codes = tasks.select(pl.coalesce("family", own).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
     return codes, name
+
+
+def _within_dimension(g: Grid, clusters: Codes) -> Codes:
+    """The same with a cluster of its own in each dimension."""
+    dims = np.repeat(np.arange(len(g.slices)), [s.stop - s.start for s in g.slices])
+    return np.unique(dims * (int(clusters.max()) + 1) + clusters, return_inverse=True)[1].reshape(-1)
 
 
 def _task_column(study: Any, name: str) -> pl.DataFrame | None:
@@ -505,8 +522,8 @@ def _intervals(fit: _Fit, name: str, n: int, total: float, ci_level: float) -> d
     out: dict[str, Any] = {"reason": f"holds {', '.join(_SHORT[h] for h in holds)} too"} if holds else {}
     if found.variance[name] == 0:
         out["reason"] = "estimated as 0, at the border"
-    if n < LEAST_LEVELS:
-        return out | {"no_interval": f"too few: {n} {_plural(name)}"}
+    if n < LEAST_UNITS:
+        return out | {"no_interval": too_few(n, name if name in _UNITS else "level")}
     lo, hi = found.interval(name, ci_level)
     if lo is None or hi is None:
         return out | {"no_interval": "the likelihood is too flat"}
@@ -516,11 +533,6 @@ def _intervals(fit: _Fit, name: str, n: int, total: float, ci_level: float) -> d
         return out | {"share_lo_pct": 100 * lo / (rest + lo), "share_hi_pct": 100 * hi / (rest + hi)}
     ends = _logit_ends(found, lambda v: v[name] / sum(v.values()), _df(fit, name), ci_level)
     return out if ends is None else out | {"share_lo_pct": 100 * ends[0], "share_hi_pct": 100 * ends[1]}
-
-
-def _plural(name: str) -> str:
-    words = {"family": "task families", "task": "tasks", "judge": "judges", "row": "rows", "dimension": "dimensions"}
-    return words.get(name, f"levels of {WORDS[name]}")
 
 
 def _df(fit: _Fit, name: str) -> float:
@@ -648,8 +660,8 @@ class _Design:
             return None, none, "one row has a score in every dimension"
         value = now[name]
         n_rows = self.fit.levels["row"]
-        if of_rows and n_rows < LEAST_LEVELS:
-            return value, none, f"no interval: too few: {n_rows} rows"
+        if of_rows and n_rows < LEAST_UNITS:
+            return value, none, f"no interval: {too_few(n_rows, 'row')}"
         if value == 0:
             return value, none, "no interval: the variance of rows is estimated as 0"
         if name in ("generalizability", "dependability"):
