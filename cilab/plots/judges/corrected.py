@@ -54,7 +54,7 @@ def corrected(result: CorrectedScores, *, ax: Axes | None = None) -> Axes:
             panels.bars(ax, part["value_pct"].to_list(), y, ends, mark, along="x", ls="none", label=METHODS[method])
         if len(groups) > 1:
             ax.axhline(0.5, color="#404040", lw=0.7)
-        ax.set_xlim(0, 100)
+        ax.set_xlim(-1.5, 101.5)
         ax.set_xlabel("Percent")
         panels.legend(ax, 3)
         panels.title(ax, "As judged, and corrected", legend_lines=1)
@@ -62,6 +62,7 @@ def corrected(result: CorrectedScores, *, ax: Axes | None = None) -> Axes:
         if fig is not None:
             n = result.table.filter((pl.col("group") == "all") & (pl.col("method") == "prediction_powered"))
             said = f"Lines: {percent(result.parameters['ci_level'])} intervals. People's verdicts on "
-            said += f"{n['n_labelled'][0]:,} of {n['n'][0]:,} units. Prediction-powered: labels of the group itself; "
-            style.small_print(fig, result, said + "Rogan and Gladen: error rates of all groups.")
+            said += f"{n['n_labelled'][0]:,} of {n['n'][0]:,} units. Prediction-powered: labels of the group itself."
+            said += " Rogan and Gladen: error rates of all groups." if "rogan_gladen" in methods else ""
+            style.small_print(fig, result, said)
     return ax

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cilab.core.options import CI_LEVEL
-from cilab.stats.methods.distributions import normal_quantile, normal_two_sided, share_interval, t_quantile
+from cilab.stats.methods.distributions import normal_quantile, t_quantile
 from cilab.stats.methods.uncertainty import LEAST_UNITS, too_few
 
 Array = NDArray[np.float64]
@@ -104,7 +104,7 @@ def _rate(hit: NDArray[np.bool_], weights: Array, ci_level: float) -> Rate:
         return Rate(None, None, None, 0, 0.0)
     effective = _effective(weights)
     value = float(weights[hit].sum() / weights.sum()) if not hit.all() else 1.0
-    return Rate(value, *_wilson(value, effective, ci_level), len(hit), effective)
+    return Rate(value, *_wilson(value, effective, normal_quantile(0.5 + ci_level / 2)), len(hit), effective)
 
 
 def prediction_powered(
@@ -174,26 +174,26 @@ def prediction_powered(
     if n_clusters < LEAST_UNITS:
         return Corrected(**out, no_interval=too_few(n_clusters, unit))
     df = max(1.0, n_clusters - (2.0 if factor > 0 else 1.0))
-    level = ci_level if factor == 0 and n_clusters > 200 else 1 - normal_two_sided(t_quantile(0.5 + ci_level / 2, df))
+    z = t_quantile(0.5 + ci_level / 2, df)
     design = _design_effect(own[labelled], of[labelled])
     rest = _between(judge, of)
     binary = set(np.unique(f)) | set(np.unique(y[labelled])) <= {0.0, 1.0}
     if binary:
         # Within a cluster the judge's mean and people's corrections go together.
         together = max(1.0, variance / (_between(own, of) + rest)) if variance > 0 else 1.0
-        down, up = _two_shares(f, y, c, a, factor, design, normal_quantile(0.5 + level / 2) ** 2 * rest, level)
+        down, up = _two_shares(f, y, c, a, factor, design, z * z * rest, z)
         lo, hi = value - math.sqrt(together * down), value + math.sqrt(together * up)
     else:
         n = _effective(a[labelled]) / design
         errors = float(a @ (y - mean_y - factor * (f - mean_f)) ** 2)
         imagined = (n * errors + 2.0) / (n + 2.0) / n + rest
-        half = t_quantile(0.5 + ci_level / 2, df) * math.sqrt(max(imagined, variance))
+        half = z * math.sqrt(max(imagined, variance))
         lo, hi = value - half, value + half
     return Corrected(**out, lo=max(0.0, lo), hi=min(1.0, hi), se=math.sqrt(variance))
 
 
 def _two_shares(
-    f: Array, y: Array, c: Array, a: Array, factor: float, design: float, rest: float, level: float
+    f: Array, y: Array, c: Array, a: Array, factor: float, design: float, rest: float, z: float
 ) -> tuple[float, float]:
     """Squared distances to the ends for verdicts of 0 and 1, `rest` being that of the judge's mean.
 
@@ -207,7 +207,7 @@ def _two_shares(
         if not len(mine) or whole == 0:
             continue
         share = float(a[there] @ y[there] / mine.sum())
-        lo, hi = _wilson(share, _effective(mine) / design, level)
+        lo, hi = _wilson(share, _effective(mine) / design, z)
         down += (whole * (share - lo)) ** 2
         up += (whole * (hi - share)) ** 2
     return down, up
@@ -272,9 +272,9 @@ def rogan_gladen(
     out["se"] = math.sqrt(variance) / (se + sp - 1)
     if n_clusters < LEAST_UNITS:
         return Corrected(**out, no_interval=too_few(n_clusters, unit))
-    level = 1 - normal_two_sided(t_quantile(0.5 + ci_level / 2, n_clusters - 1))
-    share_ends = _wilson(p, n, level)
-    lo, hi = _agreeing((p, *share_ends), *((r.value, *_wilson(r.value, r.effective, level)) for r in rates))
+    z = t_quantile(0.5 + ci_level / 2, n_clusters - 1)
+    judged_ends, normal = _wilson(p, n, z), normal_quantile(0.5 + ci_level / 2)
+    lo, hi = _agreeing((p, *judged_ends), *((r.value, *_wilson(r.value, r.effective, normal)) for r in rates))  # type: ignore[arg-type]
     return Corrected(**out, lo=min(lo, out["value"]), hi=max(hi, out["value"]))
 
 
@@ -307,10 +307,12 @@ def _effective(weights: Array) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def _wilson(share: float, n: float, level: float) -> tuple[float, float]:
-    """Score interval at an effective number, which need not be whole."""
-    share = min(1.0, max(0.0, share))
-    return share_interval(share * n, n, level, method="wilson")  # type: ignore[arg-type]
+def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
+    """Score interval of a share of `n` units, an effective number that need not be whole, at `z` standard errors."""
+    share, scale = min(1.0, max(0.0, share)), 1 + z * z / n
+    middle = (share + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _between(influence: Array, of: Codes) -> float:

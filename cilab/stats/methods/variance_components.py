@@ -33,8 +33,8 @@ RESIDUAL = "residual"
 _ZERO, _LARGEST = 1e-3, 1e3
 #: Degrees of freedom below which an interval is that of the profile likelihood.
 _FEW = 5.0
-#: Steps of the numerical derivatives: of the ratios that are absorbed, and of the logarithms of variances.
-_STEP, _LOG_STEP = 1e-4, 2e-2
+#: Step of the second derivatives by the logarithms of variances.
+_LOG_STEP = 1e-2
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,7 @@ def reml(
     names = list(codes)
     equations = _Equations((values - values.mean()) / spread, codes, cell, run, blocks)
     ratio = _at_border(equations, _minimum(equations, np.full(len(names), 0.5)))
+    ratio = _polished(equations, ratio)
     residual = equations.residual(ratio)
     if residual <= 1e-10 or ratio.max(initial=0.0) >= 0.99 * _LARGEST:
         raise TableError("variance components: the effects leave no residual")
@@ -250,8 +251,7 @@ class _Equations:
 
     def _coefficients(self, ratio: Array) -> tuple[Array, float]:
         """Weights of the constant matrices, and the log determinant of what was absorbed."""
-        of = dict(zip(self.names, (ratio**2).tolist(), strict=True))
-        u, c = of[self.run] if self.run else 0.0, of[self.cell] if self.cell else 0.0
+        u, c = self._absorbed(ratio)
         logdet = sum(times * math.log1p(k * u) for k, times in self._runs.items())
         shrunk = []
         for pattern, times in self._patterns:
@@ -268,6 +268,41 @@ class _Equations:
                 _, p, k, m = kind
                 out.append(-shrunk[p] / ((1 + k * u) * (1 + m * u)))
         return np.array(out), logdet
+
+    def _slopes_of_coefficients(self, ratio: Array) -> list[tuple[int, Array, float]]:
+        """Of each ratio that was absorbed: its place, and the slopes of `_coefficients` by it."""
+        u, c = self._absorbed(ratio)
+        out = []
+        for name in filter(None, (self.cell, self.run)):
+            by_run = name == self.run
+            logdet = sum(times * k / (1 + k * u) for k, times in self._runs.items()) if by_run else 0.0
+            shrunk = []
+            for pattern, times in self._patterns:
+                total = sum(k * n / (1 + k * u) for k, n in pattern)
+                moved = -sum(n * (k / (1 + k * u)) ** 2 for k, n in pattern) if by_run else 0.0
+                held = 1 + c * total
+                shrunk.append((c / held, -((c / held) ** 2) * moved if by_run else 1 / held**2))
+                logdet += times * (c * moved if by_run else total) / held
+            weights = []
+            for kind in self._kinds:
+                if kind == "plain":
+                    weights.append(0.0)
+                elif kind[0] == "run":
+                    weights.append(-1 / (1 + kind[1] * u) ** 2 if by_run else 0.0)
+                else:
+                    _, p, k, m = kind
+                    both = (1 + k * u) * (1 + m * u)
+                    of_both = k * (1 + m * u) + m * (1 + k * u) if by_run else 0.0
+                    weights.append(-shrunk[p][1] / both + shrunk[p][0] * of_both / both**2)
+            i = self.names.index(name)
+            out.append((i, 2 * ratio[i] * np.array(weights), 2 * ratio[i] * logdet))
+        return out
+
+    def _absorbed(self, ratio: Array) -> tuple[float, float]:
+        """Variances of run and cell, in units of the residual's."""
+        return tuple(
+            float(ratio[self.names.index(name)] ** 2) if name else 0.0 for name in (self.run, self.cell)
+        )  # type: ignore[return-value]
 
     def _solved(self, ratio: Array) -> tuple[float, float, _Factors]:
         """(log determinants of the whole, y'Py, factors), with the residual variance as the unit."""
@@ -293,37 +328,60 @@ class _Equations:
         logdet += 2 * float(np.log(np.diag(factor)).sum())
         return logdet, max(float(edge[-1, -1] - last @ last), 1e-300), _Factors(blocks, factor, last)
 
-    def with_slopes(self, ratio: Array) -> tuple[float, Array]:
-        """The profiled deviance and its slopes.
+    def _with_slopes(self, ratio: Array) -> tuple[float, float, Array, Array]:
+        """Log determinants and y'Py, and the slopes of both by the ratios.
 
-        By a ratio of the equations, the log determinant has the slope 2 (columns - trace of the inverse) / ratio and
-        y'Py the slope -2 u'u / ratio, u being the effects predicted, in units of their standard deviation. By a ratio
-        that was absorbed: central differences.
+        Of a ratio of the equations: 2 (columns - trace of the inverse) / ratio and -2 u'u / ratio, u being the effects
+        predicted, in units of their standard deviation. Of one that was absorbed: by the chain rule.
         """
         import scipy.linalg
 
         logdet, left, made = self._solved(ratio)
-        df = self.n - 1
+        lams = [ratio[of] for of in self._of]
+        scale = np.concatenate([lams[-1], [1.0, 1.0]])
         inverse = scipy.linalg.solve_triangular(made.edge, np.eye(len(made.edge)), lower=True, check_finite=False)
         at_edge = inverse.T @ made.last
+        border, edge = len(lams[-1]), inverse.T @ inverse
+        whole, ends = np.append(-at_edge, 1.0), []
         traces, squares = np.zeros(len(ratio)), np.zeros(len(ratio))
-        border = len(self._of[-1])
-        np.add.at(traces, self._of[-1], 1 - (inverse**2).sum(axis=0)[:border])
+        np.add.at(traces, self._of[-1], 1 - np.diag(edge)[:border])
         np.add.at(squares, self._of[-1], at_edge[:border] ** 2)
-        for of, (factor, half) in zip(self._of, made.blocks, strict=False):
+        absorbed = self._slopes_of_coefficients(ratio)
+        of_logdet, of_left = np.zeros(len(ratio)), np.zeros(len(ratio))
+        for b, (factor, half) in enumerate(made.blocks):
             own = scipy.linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
-            through = own.T @ (half[:, :-1] @ inverse.T)
-            np.add.at(traces, of, 1 - (own**2).sum(axis=0) - (through**2).sum(axis=1))
-            np.add.at(squares, of, (own.T @ (half[:, -1] - half[:, :-1] @ at_edge)) ** 2)
+            through = own.T @ half
+            cross = -through[:, :-1] @ edge
+            inner = own.T @ own - cross @ through[:, :-1].T
+            predicted = through[:, -1] - through[:, :-1] @ at_edge
+            np.add.at(traces, self._of[b], 1 - np.diag(inner))
+            np.add.at(squares, self._of[b], predicted**2)
+            ends.append(predicted)
+            for i, weights, _ in absorbed:
+                of_inner = _weighted(weights, self._inner[b]) * lams[b][:, None] * lams[b]
+                of_cross = _weighted(weights, self._cross[b]) * lams[b][:, None] * scale
+                of_logdet[i] += float((inner * of_inner).sum() + 2 * (cross * of_cross[:, :-1]).sum())
+                of_left[i] += float(predicted @ of_inner @ predicted - 2 * predicted @ of_cross @ whole)
+        for i, weights, slope in absorbed:
+            of_edge = _weighted(weights, self._edge) * scale[:, None] * scale
+            of_logdet[i] += slope + float((edge * of_edge[:-1, :-1]).sum())
+            of_left[i] += float(whole @ of_edge @ whole)
         positive = np.where(ratio > 0, ratio, 1.0)
-        slopes = np.where(ratio > 0, 2 * (traces - df * squares / left) / positive, 0.0)
-        for name in (self.cell, self.run):
-            if name:
-                i = self.names.index(name)
-                h = _STEP * max(1.0, ratio[i])
-                ends = [self.deviance(_with(ratio, i, abs(ratio[i] + s * h))) for s in (1, -1)]
-                slopes[i] = (ends[0] - ends[1]) / (2 * h)
-        return logdet + df * (1 + math.log(2 * math.pi * left / df)), slopes
+        of_logdet += np.where(ratio > 0, 2 * traces / positive, 0.0)
+        of_left -= np.where(ratio > 0, 2 * squares / positive, 0.0)
+        return logdet, left, of_logdet, of_left
+
+    def with_slopes(self, ratio: Array) -> tuple[float, Array]:
+        """The profiled deviance and its slopes."""
+        logdet, left, of_logdet, of_left = self._with_slopes(ratio)
+        df = self.n - 1
+        return logdet + df * (1 + math.log(2 * math.pi * left / df)), of_logdet + df * of_left / left
+
+    def log_slopes(self, ratio: Array, residual: float) -> Array:
+        """Slopes of the deviance, not profiled, by the logarithms of the variances, the residual's last."""
+        _, left, of_logdet, of_left = self._with_slopes(ratio)
+        by_ratio = (of_logdet + of_left / residual) * ratio / 2
+        return np.append(by_ratio, self.n - 1 - left / residual - by_ratio.sum())
 
     def deviance(self, ratio: Array) -> float:
         """The REML criterion, profiled over the residual variance."""
@@ -334,11 +392,6 @@ class _Equations:
     def residual(self, ratio: Array) -> float:
         """The residual variance that goes with the ratios."""
         return self._solved(ratio)[1] / (self.n - 1)
-
-    def full_deviance(self, ratio: Array, residual: float) -> float:
-        """The REML criterion, not profiled."""
-        logdet, left, _ = self._solved(ratio)
-        return logdet + (self.n - 1) * math.log(2 * math.pi * residual) + left / residual
 
 
 def _columns(
@@ -465,30 +518,53 @@ def _with(ratio: Array, i: int, value: float) -> Array:
     return out
 
 
+def _polished(equations: _Equations, ratio: Array) -> Array:
+    """The same with its positive ratios at the minimum to the last digits: Newton's method from close by."""
+    at = np.flatnonzero(ratio > 0)
+
+    def slopes(values: Array) -> Array:
+        full = np.zeros(len(ratio))
+        full[at] = values
+        return equations.with_slopes(full)[1][at]
+
+    values = ratio[at]
+    curvature = _differences(slopes, values, 1e-3 * np.minimum(values, 1.0))
+    if not len(at) or np.linalg.eigvalsh(curvature).min() <= 0:
+        return ratio
+    for _ in range(6):
+        step = np.linalg.solve(curvature, slopes(values))
+        if (np.abs(step) > 0.1 * values).any():
+            return ratio
+        values = values - step
+        if np.abs(step).max() < 1e-12:
+            break
+    out = np.zeros(len(ratio))
+    out[at] = values
+    return out
+
+
+def _differences(slopes: Callable[[Array], Array], at: Array, steps: Array) -> Array:
+    """Second derivatives from central differences of slopes, symmetric."""
+    moves = np.diag(steps)
+    rows = [(slopes(at + m) - slopes(at - m)) / (2 * h) for m, h in zip(moves, steps, strict=True)]
+    found = np.array(rows).reshape(len(at), len(at))
+    return (found + found.T) / 2
+
+
 def _log_covariance(equations: _Equations, ratio: Array, residual: float, at: NDArray[np.intp]) -> Array:
     """Inverse of half the deviance's second derivatives by the logarithms of the positive variances."""
-    logs = np.log(np.concatenate([ratio[at] ** 2 * residual, [residual]]))
 
-    def deviance(moved: Array) -> float:
-        v = np.exp(moved)
+    def slopes(logs: Array) -> Array:
+        v = np.exp(logs)
         full = np.zeros(len(ratio))
         full[at] = np.sqrt(v[:-1] / v[-1])
-        return equations.full_deviance(full, float(v[-1]))
+        return equations.log_slopes(full, float(v[-1]))[[*at, -1]]
 
-    k, h = len(logs), _LOG_STEP
-    unit, middle = np.eye(k) * h, deviance(logs)
-    hessian = np.empty((k, k))
-    for i in range(k):
-        hessian[i, i] = (deviance(logs + unit[i]) - 2 * middle + deviance(logs - unit[i])) / h**2
-        for j in range(i):
-            both = deviance(logs + unit[i] + unit[j]) - deviance(logs + unit[i] - unit[j])
-            both -= deviance(logs - unit[i] + unit[j]) - deviance(logs - unit[i] - unit[j])
-            hessian[i, j] = hessian[j, i] = both / (4 * h**2)
-    try:
-        found = np.linalg.inv(hessian / 2)
-    except np.linalg.LinAlgError:
-        return np.full((k, k), np.nan)
-    return found if (np.linalg.eigvalsh(hessian) > 0).all() else np.full((k, k), np.nan)
+    logs = np.log(np.concatenate([ratio[at] ** 2 * residual, [residual]]))
+    curvature = _differences(slopes, logs, np.full(len(logs), _LOG_STEP))
+    if np.linalg.eigvalsh(curvature).min() <= 0:
+        return np.full(curvature.shape, np.nan)
+    return np.asarray(np.linalg.inv(curvature / 2))
 
 
 def _profile(equations: _Equations, ratio: Array, i: int, ci_level: float) -> tuple[float, float]:
