@@ -1,15 +1,15 @@
 """Do the intervals of corrected scores cover what they should? Simulated verdicts and confusions with a known truth.
 
-Each data set is simulated: 2,000 judged units, of which 30, 100 or 300 are labelled by people. The truth is the share (or
-mean) of the population that the units come from. Binary verdicts with several shares of positives, sensitivities and
-specificities; verdicts in clusters of ten with a common difficulty; graded scores of 0, 0.5 and 1; a sample that labels
-what the judge failed four times as often, with weights.
+Each data set is simulated: 2,000 judged units, of which 30, 100 or 300 are labelled by people. The truth is the share
+(or mean) of the population that the units come from. Binary verdicts with several shares of positives, sensitivities
+and specificities; verdicts in clusters of ten with a common difficulty; graded scores of 0, 0.5 and 1; a sample that
+labels what the judge failed four times as often, with weights.
 
     python benchmarks/correction_coverage.py [--data-sets 1000] [--workers 2] [--write]
 
-`--write` stores the result in tests/golden/correction_coverage.json, which `tests/stats/test_corrected.py` holds against
-the promise (at least 93 % wherever an interval is shown) and whose first data sets it computes again. Takes about three
-minutes.
+`--write` stores the result in tests/golden/correction_coverage.json, which `tests/stats/test_corrected.py` holds
+against the promise (at least 93 % wherever an interval is shown) and whose first data sets it computes again. Takes
+about two minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ CONFUSIONS = tuple(
 )
 CASES = tuple(
     [("binary", confusion, n) for confusion in CONFUSIONS for n in LABELS]
-    + [(kind, (share, 0.9, 0.9), n) for kind in ("clustered", "graded", "stratified") for share in (0.2, 0.6) for n in LABELS]
+    + [
+        (kind, (share, 0.9, 0.9), n)
+        for kind in ("clustered", "graded", "stratified")
+        for share in (0.2, 0.6)
+        for n in LABELS
+    ]
 )
 
 
@@ -97,7 +102,9 @@ def verdicts(case: int, number: int) -> dict[str, tuple[int, float, float, float
     kind, confusion, n = CASES[case]
     data = drawn(kind, confusion, n, np.random.default_rng([_STREAM, case, number]))
     judged, people, truth = data["judged"], data["people"], data["truth"]
-    found = {"prediction_powered": prediction_powered(judged, people, sampling=data["sampling"], clusters=data["clusters"])}
+    found = {
+        "prediction_powered": prediction_powered(judged, people, sampling=data["sampling"], clusters=data["clusters"])
+    }
     if kind != "graded":
         there = np.isfinite(people)
         weights = np.ones(there.sum()) if data["sampling"] is None else data["sampling"][there]
@@ -145,7 +152,11 @@ def study(data_sets: int = 1000, workers: int | None = None) -> dict[str, Any]:
     """Coverage of every case and method, in percent."""
     from cilab.stats.methods.parallel import each
 
-    lines = [line for some in each(functools.partial(_case, data_sets=data_sets), range(len(CASES)), workers) for line in some]
+    lines = [
+        line
+        for some in each(functools.partial(_case, data_sets=data_sets), range(len(CASES)), workers)
+        for line in some
+    ]
     return {
         "made_by": "python benchmarks/correction_coverage.py --write",
         "simulated": True,
@@ -167,8 +178,12 @@ def main() -> int:
     if given.write:
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
     for line in result["cases"]:
-        where = f"{line['kind']:<11}{line['share']:>5}{line['sensitivity']:>6}{line['specificity']:>6}{line['labels']:>5}"
-        numbers = f"{line['coverage_pct']:>7.1f} %{line['mean_width_points']:>7.1f}{line['without_interval_pct']:>7.1f} %"
+        where = (
+            f"{line['kind']:<11}{line['share']:>5}{line['sensitivity']:>6}{line['specificity']:>6}{line['labels']:>5}"
+        )
+        numbers = (
+            f"{line['coverage_pct']:>7.1f} %{line['mean_width_points']:>7.1f}{line['without_interval_pct']:>7.1f} %"
+        )
         print(f"{where}  {line['method']:<19}{numbers}{line['bias_points']:>7.2f}{line['judged_bias_points']:>7.2f}")
     print(f"least {result['least_coverage_pct']:.2f} %")
     return 0 if result["least_coverage_pct"] >= LEAST_PCT else 1

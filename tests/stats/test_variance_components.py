@@ -81,7 +81,7 @@ def test_a_component_that_the_data_put_below_zero_is_zero_with_an_upper_bound() 
 def drawn(seed: int, shape: tuple[int, int, int, int], sd: dict[str, float], keep: float = 1.0):
     """Scores of rows x dimensions x tasks x seeds as a sum of normal effects; some cells and runs are missing."""
     rng = np.random.default_rng(seed)
-    rows, dims, tasks, seeds = shape
+    _, dims, tasks, _ = shape
     r, d, t, _ = (a.ravel() for a in np.meshgrid(*map(np.arange, shape), indexing="ij"))
     task = d * tasks + t
     effects = {"row": r, "dimension": d, "task": task, "row_x_dimension": r * dims + d}
@@ -180,7 +180,8 @@ def test_adding_a_constant_and_scaling_scores_scales_components() -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "words"), [([1.0] * 6, "do not vary"), ([1, 2, math.nan, 3, 4, 5], "missing"), ([1, 1, 2, 2, 3, 3], "residual")]
+    ("y", "words"),
+    [([1.0] * 6, "do not vary"), ([1, 2, math.nan, 3, 4, 5], "missing"), ([1, 1, 2, 2, 3, 3], "residual")],
 )
 def test_what_cannot_be_estimated_is_one_line(y, words) -> None:
     with pytest.raises(TableError, match=words):
@@ -190,24 +191,23 @@ def test_what_cannot_be_estimated_is_one_line(y, words) -> None:
 # -- the estimator ----------------------------------------------------------------------------------------
 
 
-def scored(values: np.ndarray, dims: int = 1, **columns) -> pl.DataFrame:
+def scored(values: np.ndarray, dims: int = 1) -> pl.DataFrame:
     """Runs with these test scores, shape (rows, tasks, seeds), all tasks solved alone."""
     rows, tasks, seeds = values.shape
     per = tasks // dims
     out = []
     for r in range(rows):
         for t in range(tasks):
-            name, more = f"d{t // per}:{t:02}", {k: v[t] for k, v in columns.items()}
+            name = f"d{t // per}:{t:02}"
             out.append(testing.run(f"m{r}", name, "alone"))
             out += [testing.run(f"m{r}", name, "test", float(values[r, t, s]), s) for s in range(seeds)]
-            del more
     return testing.runs(out)
 
 
 def fractions(seed: int, shape: tuple[int, int, int]) -> np.ndarray:
     """Graded scores with effects of row, task and their cell."""
     rng = np.random.default_rng(seed)
-    rows, tasks, seeds = shape
+    rows, tasks, _ = shape
     x = 0.5 + rng.normal(0, 0.1, (rows, 1, 1)) + rng.normal(0, 0.1, (1, tasks, 1))
     x = x + rng.normal(0, 0.08, (rows, tasks, 1)) + rng.normal(0, 0.1, shape)
     return np.clip(x, 0, 1)

@@ -1,7 +1,7 @@
 """Scores and rates corrected for judges' errors, from people's verdicts on some of the runs or messages.
 
-May import `cilab.core`, `cilab.results` and `cilab.stats`. The uncorrected score stays the default everywhere: here both
-stand side by side. Reads no file, changes no score.
+May import `cilab.core`, `cilab.results` and `cilab.stats`. The uncorrected score stays the default everywhere: here
+both stand side by side. Reads no file, changes no score.
 """
 
 from __future__ import annotations
@@ -118,17 +118,17 @@ def corrected(
     """Scores or rates corrected for the judge's errors, beside the judged ones.
 
     Two corrections. Prediction-powered inference takes the judged score of every run and adds, from the labelled runs
-    of the same group, how far people's verdicts lie off it; it assumes nothing of the judge, only that the labelled runs
-    are a random sample (with the weights given). Rogan and Gladen's estimator turns a share judged positive into that
-    which people would call positive, by the judge's sensitivity and specificity over the labels of all groups; it needs
-    verdicts of 0 and 1, and assumes that the judge errs alike in all groups.
+    of the same group, how far people's verdicts lie off it; it assumes nothing of the judge, only that the labelled
+    runs are a random sample (with the weights given). Rogan and Gladen's estimator turns a share judged positive into
+    that which people would call positive, by the judge's sensitivity and specificity over the labels of all groups; it
+    needs verdicts of 0 and 1, and assumes that the judge errs alike in all groups.
 
     Parameters
     ----------
     study : opened study, data set, or runs table.
     people : frame `run_id, score` (fractions; `run_id, index, gives_way` where messages are corrected), optionally with
-        `weight`. None: the study's `reviews`, of each run the latest; for messages the labels of raters `person:...`, of
-        each message what more of them say (a tie is left out and counted).
+        `weight`. None: the study's `reviews`, of each run the latest; for messages the labels of raters `person:...`,
+        of each message what more of them say (a tie is left out and counted).
     of : `score`, of runs, weighted as in the leaderboard: a task's runs, a dimension's tasks and the dimensions count
         equally; or `gives_way`, the share of messages whose final label gives way.
     by : groups beside `all`: rows, dimensions, or None.
@@ -139,8 +139,8 @@ def corrected(
     cluster : which tasks were sampled together: `auto` (column `family` where it is there, else the task), `task`, or a
         column of the runs or tasks.
     ci_level : of the intervals.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`; the judged
-        score is the one before reviews, whatever `reviews` says.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`; the
+        judged score is the one before reviews, whatever `reviews` says.
 
     Returns
     -------
@@ -151,8 +151,8 @@ def corrected(
     Raises
     ------
     TableError
-        There is no verdict of a person on a run that counts, a frame lacks a column, a verdict is outside 0 to 1, a unit
-        stands in it twice; or as in `grid`.
+        There is no verdict of a person on a run that counts, a frame lacks a column, a verdict is outside 0 to 1, a
+        unit stands in it twice; or as in `grid`.
 
     References
     ----------

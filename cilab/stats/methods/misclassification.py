@@ -5,7 +5,7 @@ May import numpy, `cilab.core` and `cilab.stats.methods`. Knows arrays only: no 
 Two corrections
     Prediction-powered inference (Angelopoulos and others 2023), with power tuning (PPI++): the mean of all judged
     scores, times a factor, plus the mean over the labelled units of what people say less that factor times what the
-    judge says. It assumes that the labelled units are a random sample, with the weights given, and nothing of the judge.
+    judge says. It assumes that the labelled units are a random sample, with the weights given; of the judge nothing.
     Rogan and Gladen (1978): a share judged positive is turned into the share that people would call positive by the
     judge's sensitivity and specificity. It assumes that these are the same wherever they are applied.
 Few labels
@@ -86,7 +86,7 @@ def error_rates(judged: Array, people: Array, weights: Array, ci_level: float = 
     Returns
     -------
     tuple of Rate
-        Of the units that people call positive, the share that the judge does; of the others, the share that it does not.
+        Of the units that people call positive the share that the judge does, of the others the share that it does not.
 
     Examples
     --------
@@ -170,7 +170,12 @@ def prediction_powered(
     judge = factor * _moved(f, c, strata)
     n_clusters = len(np.unique(of[labelled]))
     variance = _between(own + judge, of)
-    out = {"value": min(1.0, max(0.0, value)), "factor": factor, "n_clusters": n_clusters, "clipped": not 0 <= value <= 1}
+    out = {
+        "value": min(1.0, max(0.0, value)),
+        "factor": factor,
+        "n_clusters": n_clusters,
+        "clipped": not 0 <= value <= 1,
+    }
     if n_clusters < LEAST_UNITS:
         return Corrected(**out, no_interval=too_few(n_clusters, unit))
     df = max(1.0, n_clusters - (2.0 if factor > 0 else 1.0))

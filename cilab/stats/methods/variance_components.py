@@ -1,4 +1,4 @@
-"""Variance components of crossed and nested random effects by restricted maximum likelihood (REML), cells missing or not.
+"""Variance components of crossed and nested random effects by restricted maximum likelihood (REML), cells missing too.
 
 May import numpy, scipy, `cilab.core` and `cilab.stats.methods.distributions`. Knows codes of factors, no study: what a
 row, a task or a seed is, the caller knows. Draws nothing at random and imputes nothing.
@@ -12,6 +12,7 @@ How
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -76,8 +77,8 @@ class Components:
     def interval(self, name: str, ci_level: float = CI_LEVEL) -> tuple[float | None, float | None]:
         """Interval of a component.
 
-        It is Satterthwaite's: the estimate is taken as a multiple of chi-square with df = 2 (estimate / se)^2. With fewer
-        than five degrees of freedom, and at 0, it is that of the profile likelihood, at 0 one-sided.
+        It is Satterthwaite's: the estimate is taken as a multiple of chi-square with df = 2 (estimate / se)^2. With
+        fewer than five degrees of freedom, and at 0, it is that of the profile likelihood, at 0 one-sided.
         """
         se, value = self.se(name), self.variance[name]
         if self.is_flat(name):
@@ -199,9 +200,7 @@ class _Factors(NamedTuple):
 class _Equations:
     """The mixed model equations as sums of constant matrices, weighted by functions of the ratios of variances."""
 
-    def __init__(
-        self, y: Array, codes: Mapping[str, Codes], cell: str | None, run: str | None, blocks: Any
-    ) -> None:
+    def __init__(self, y: Array, codes: Mapping[str, Codes], cell: str | None, run: str | None, blocks: Any) -> None:
         self.names = list(codes)
         self.n = len(y)
         self.cell, self.run = cell, run
@@ -300,9 +299,7 @@ class _Equations:
 
     def _absorbed(self, ratio: Array) -> tuple[float, float]:
         """Variances of run and cell, in units of the residual's."""
-        return tuple(
-            float(ratio[self.names.index(name)] ** 2) if name else 0.0 for name in (self.run, self.cell)
-        )  # type: ignore[return-value]
+        return tuple(float(ratio[self.names.index(name)] ** 2) if name else 0.0 for name in (self.run, self.cell))  # type: ignore[return-value]
 
     def _solved(self, ratio: Array) -> tuple[float, float, _Factors]:
         """(log determinants of the whole, y'Py, factors), with the residual variance as the unit."""
@@ -457,7 +454,7 @@ def _of_run(cells: Codes, runs: Codes, count: int) -> Codes:
 
 def _cut(sizes: list[int]) -> list[slice]:
     ends = np.cumsum([0, *sizes]).tolist()
-    return [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
 
 def _gram(matrix: Any, slices: list[slice]) -> tuple[list[Array], list[Array], Array]:
@@ -597,7 +594,7 @@ def _profile(equations: _Equations, ratio: Array, i: int, ci_level: float) -> tu
 
 
 def _crossing(risen: Callable[[float], float], start: float, first: float, rise: float) -> float:
-    """Where a deviance, least at `start`, has risen by `rise`, to 2 %: the secant on its root, which is nearly straight."""
+    """Where a deviance, least at `start`, has risen by `rise`, to 2 %: secants of its root, which is nearly straight."""
     root = math.sqrt(rise)
     (a, below), b = (start, -root), first
     for _ in range(15):

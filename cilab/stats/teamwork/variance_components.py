@@ -83,8 +83,8 @@ class VarianceComponents(Result):
         `se_score`, `se_difference` (mean over rows, over pairs of rows), `sd_true_score`.
     rows : one line per row: `row, model, effort, arm, n_tasks, n_runs, score_pct, se_points` (the standard error over
         new tasks and seeds from the components and the tasks that the row has), `reason`.
-    d_study : one line per `tasks_per_dimension, seeds, judges` (null without judges): `runs_per_row`, `se_score_points`,
-        `se_difference_points` (two rows on the same tasks), `generalizability`, `dependability`.
+    d_study : one line per `tasks_per_dimension, seeds, judges` (null without judges): `runs_per_row`,
+        `se_score_points`, `se_difference_points` (two rows on the same tasks), `generalizability`, `dependability`.
     """
 
     reliability: pl.DataFrame
@@ -141,7 +141,9 @@ class VarianceComponents(Result):
             digits = 1 if r["unit"] == "points" else 2
             unit = " points" if r["unit"] == "points" else ""
             if r["value"] is not None:
-                said.append(f"{_QUANTITIES[r['quantity']]} {Interval.of(r, 'value', 'lo', 'hi', digits=digits).ends()}{unit}")
+                said.append(
+                    f"{_QUANTITIES[r['quantity']]} {Interval.of(r, 'value', 'lo', 'hi', digits=digits).ends()}{unit}"
+                )
         words = [f"The scores at hand: {'; '.join(said)}."] if said else []
         return [*out[:-1], *words, *self.remarks, out[-1]]
 
@@ -235,8 +237,8 @@ def variance_components(
         provenance=g.provenance,
         parameters={**g.asked, "rows": g.rows.height, "cluster_column": cluster_name},
         caption=(
-            f"Variance of the scores of {fit.n:,} {'judgements' if seen.judge is not None else 'runs'} by REML, as share "
-            f"of the sum, with {percent(ci_level)} intervals. Rows count on the tasks that they {g.gate_words}."
+            f"Variance of the scores of {fit.n:,} {'runs' if seen.judge is None else 'judgements'} by REML, as share of "
+            f"the sum, with {percent(ci_level)} intervals. Rows count on the tasks that they {g.gate_words}."
         ),
     )
 
