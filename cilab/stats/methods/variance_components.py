@@ -594,7 +594,7 @@ def _profile(equations: _Equations, ratio: Array, i: int, ci_level: float) -> tu
 
 
 def _crossing(risen: Callable[[float], float], start: float, first: float, rise: float) -> float:
-    """Where a deviance, least at `start`, has risen by `rise`, to 2 %: secants of its root, which is nearly straight."""
+    """Where a deviance, least at `start`, has risen by `rise`, to 2 %: secants of its root, nearly straight."""
     root = math.sqrt(rise)
     (a, below), b = (start, -root), first
     for _ in range(15):

@@ -237,8 +237,8 @@ def variance_components(
         provenance=g.provenance,
         parameters={**g.asked, "rows": g.rows.height, "cluster_column": cluster_name},
         caption=(
-            f"Variance of the scores of {fit.n:,} {'runs' if seen.judge is None else 'judgements'} by REML, as share of "
-            f"the sum, with {percent(ci_level)} intervals. Rows count on the tasks that they {g.gate_words}."
+            f"Variance of the scores of {fit.n:,} {'runs' if seen.judge is None else 'judgements'} by REML, as share "
+            f"of the sum, with {percent(ci_level)} intervals. Rows count on the tasks that they {g.gate_words}."
         ),
     )
 
