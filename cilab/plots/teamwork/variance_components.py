@@ -61,7 +61,7 @@ def variance_components(
     first = next((name for name in _CURVES if result.d_study[_CURVES[name][0]].null_count() == 0), None)
     for name, (column, words, title) in _CURVES.items():
         if result.d_study.height and result.d_study[column].null_count() == 0:
-            look = {"column": column, "words": words, "title": title, "lines": lines}
+            look: dict[str, Any] = {"column": column, "words": words, "title": title, "lines": lines}
             parts[name] = partial(_curves, table=result.d_study, legend=not whole or name == first, **look)
     ci = percent(result.parameters["ci_level"])
     return panels.compose(
@@ -107,7 +107,13 @@ def _curves(
         part = table.filter((pl.col("seeds") == seeds) & pl.col("judges").eq_missing(pl.lit(judges, pl.Int64)))
         part = part.sort("tasks_per_dimension")
         mark = panels.SERIES[i % len(panels.SERIES)]
-        look = {"marker": mark.marker, "ms": mark.size - 0.6, "mfc": mark.color, "mec": mark.edge, "mew": 0.5}
+        look: dict[str, Any] = {
+            "marker": mark.marker,
+            "ms": mark.size - 0.6,
+            "mfc": mark.color,
+            "mec": mark.edge,
+            "mew": 0.5,
+        }
         label = f"{seeds} seed{'s' if seeds > 1 else ''}"
         label += "" if judges is None else f", {judges} judge{'s' if judges > 1 else ''}"
         x, y = part["tasks_per_dimension"].to_list(), part[column].to_list()
@@ -118,6 +124,6 @@ def _curves(
     ax.set_xlabel("Tasks a dimension")
     ax.set_ylabel(words)
     if legend:
-        place = "lower right" if column == "dependability" else "upper right"
+        place: Any = "lower right" if column == "dependability" else "upper right"
         ax.legend(loc=place, fontsize=6.5)
     panels.title(ax, title)

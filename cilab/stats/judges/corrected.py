@@ -290,7 +290,7 @@ def _weighed(units: pl.DataFrame, sample: Any) -> tuple[pl.DataFrame, tuple[str,
         bad = units.filter(pl.col("people").is_not_null() & ~(pl.col("weight") > 0).fill_null(False))
         if bad.height:
             raise TableError(f"people: run {bad['run_id'][0]} has no weight above 0; a weight is one over the chance")
-        return units, ()
+        return _filled(units, units.filter(pl.col("people").is_not_null())["weight"].n_unique() > 1), ()
     frame = as_frame(sample, "sample must be a polars or pandas DataFrame, such as cilab.sample_runs(...).table")
     has = set(frame.columns)
     if "run_id" not in has or not ({"weight"} <= has or {"stratum", "stratum_size"} <= has):
@@ -309,7 +309,15 @@ def _weighed(units: pl.DataFrame, sample: Any) -> tuple[pl.DataFrame, tuple[str,
     units = units.with_columns(people=pl.when(sampled).then("people"))
     if not units["people"].is_not_null().any():
         raise TableError("sample: none of the labelled units stands in it; is it the sample that was labelled?")
+    units = _filled(units, drawn[columns[0]].n_unique() > 1)
     return units, (f"{outside:,} labelled units do not stand in the sample and are left out.",) if outside else ()
+
+
+def _filled(units: pl.DataFrame, unequal: bool) -> pl.DataFrame:
+    """A weight for units without a label: another one where chances differ, so that this is known; else the same."""
+    labelled = pl.col("people").is_not_null()
+    other = pl.lit(0.0) if unequal else pl.col("weight").filter(labelled).max()
+    return units.with_columns(weight=pl.when(labelled).then("weight").otherwise(other))
 
 
 # -- groups and corrections -------------------------------------------------------------------------------
@@ -351,7 +359,7 @@ def _errors(units: pl.DataFrame, ci_level: float) -> tuple[tuple[Rate, Rate] | N
 
 
 def _rate_lines(rates: tuple[Rate, Rate] | None, graded: bool) -> pl.DataFrame:
-    lines = []
+    lines: list[tuple[Any, ...]] = []
     for i, name in enumerate(("sensitivity", "specificity")):
         if rates is None:
             lines.append((name, None, None, None, None, None, "scores are graded; give success="))
@@ -359,7 +367,13 @@ def _rate_lines(rates: tuple[Rate, Rate] | None, graded: bool) -> pl.DataFrame:
         rate = rates[i]
         why = None if rate.value is not None else f"people called no labelled unit {('positive', 'negative')[i]}"
         lines.append((name, rate.value, rate.lo, rate.hi, rate.n, rate.effective, why))
-    schema = {"quantity": pl.String, "value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64, "n": pl.Int64}
+    schema: dict[str, Any] = {
+        "quantity": pl.String,
+        "value": pl.Float64,
+        "lo": pl.Float64,
+        "hi": pl.Float64,
+        "n": pl.Int64,
+    }
     return pl.DataFrame(lines, schema=schema | {"n_effective": pl.Float64, "reason": pl.String}, orient="row")
 
 
@@ -383,7 +397,7 @@ def _lines(
     bounds = linear_bounds(mean, share * (judged - at), weight=share, at=at, **how)
     how["weights"] = share
     plain = Corrected(mean, bounds.lo, bounds.hi, bounds.se, None, bounds.n_clusters, None, bounds.reason)
-    powered = prediction_powered(judged, people, sampling=np.nan_to_num(weight, nan=1.0), **how)
+    powered = prediction_powered(judged, people, sampling=weight, **how)
     if rates is None:
         other = Corrected(reason="scores are graded; give success=")
     else:

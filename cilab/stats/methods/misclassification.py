@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,16 +94,18 @@ def error_rates(judged: Array, people: Array, weights: Array, ci_level: float = 
     >>> [round(rate.value, 3) for rate in error_rates(judged, people, np.ones(5))]
     [0.667, 0.5]
     """
-    return tuple(
-        _rate(judged[people == verdict] == verdict, weights[people == verdict], ci_level) for verdict in (1.0, 0.0)
-    )  # type: ignore[return-value]
+    top = float(weights.max(initial=0.0))
+    found = [(judged[people == k] == k, weights[people == k]) for k in (1.0, 0.0)]
+    sensitivity, specificity = (_rate(hit, mine, top, ci_level) for hit, mine in found)
+    return sensitivity, specificity
 
 
-def _rate(hit: NDArray[np.bool_], weights: Array, ci_level: float) -> Rate:
+def _rate(hit: NDArray[np.bool_], weights: Array, top: float, ci_level: float) -> Rate:
     if not len(hit):
         return Rate(None, None, None, 0, 0.0)
-    effective = _effective(weights)
     value = float(weights[hit].sum() / weights.sum()) if not hit.all() else 1.0
+    # An error that was not seen may be one of the heaviest units, of which these make up so many.
+    effective = min(_effective(weights, hit), float(weights.sum()) / top)
     return Rate(value, *_wilson(value, effective, normal_quantile(0.5 + ci_level / 2)), len(hit), effective)
 
 
@@ -125,7 +127,8 @@ def prediction_powered(
     judged : the judge's scores, fractions, shape (n,).
     people : people's scores of the same units; NaN where there is none.
     weights : share of each unit in the mean; None: equal.
-    sampling : of labelled units, one over the chance to be labelled, up to a factor; None: all had the same.
+    sampling : one over the chance of each unit to be labelled, up to a factor, shape (n,); None: all had the same. What
+        stands there for units that are not labelled says only whether chances differ.
     strata : parts that are fixed, whole numbers (n,), such as dimensions: units were sampled within them; None: one.
     clusters : which units depend on each other, any whole numbers; None: none do.
     ci_level : a fraction.
@@ -134,7 +137,8 @@ def prediction_powered(
     Returns
     -------
     Corrected
-        Null without labelled units. The factor is that of least variance, within 0 to 1.
+        Null without labelled units, and where unequal chances left none of those that the judge calls positive, or
+        none of the others, while there are both. The factor is that of least variance, within 0 to 1.
 
     References
     ----------
@@ -155,6 +159,8 @@ def prediction_powered(
     labelled = np.isfinite(y)
     if not labelled.any():
         return Corrected(reason="no labels")
+    if sampling is not None and np.ptp(sampling) > 0 and np.ptp(f[labelled]) == 0 < np.ptp(f):
+        return Corrected(reason=f"the sample is stratified, and all its labelled units are judged {f[labelled][0]:g}")
     c = np.full(len(f), 1 / len(f)) if weights is None else np.asarray(weights, float) / np.sum(weights)
     a = c * (1.0 if sampling is None else np.asarray(sampling, float))
     a = np.where(labelled, a, 0.0)
@@ -170,7 +176,7 @@ def prediction_powered(
     judge = factor * _moved(f, c, strata)
     n_clusters = len(np.unique(of[labelled]))
     variance = _between(own + judge, of)
-    out = {
+    out: dict[str, Any] = {
         "value": min(1.0, max(0.0, value)),
         "factor": factor,
         "n_clusters": n_clusters,
@@ -212,7 +218,7 @@ def _two_shares(
         if not len(mine) or whole == 0:
             continue
         share = float(a[there] @ y[there] / mine.sum())
-        lo, hi = _wilson(share, _effective(mine) / design, z)
+        lo, hi = _wilson(share, _effective(mine, y[there & (a > 0)]) / design, z)
         down += (whole * (share - lo)) ** 2
         up += (whole * (hi - share)) ** 2
     return down, up
@@ -258,20 +264,20 @@ def rogan_gladen(
     rates = (sensitivity, specificity)
     for rate, words in zip(rates, ("positives", "negatives"), strict=True):
         if rate.value is None:
-            of = "sensitivity" if words == "positives" else "specificity"
-            return Corrected(reason=f"people called no labelled unit {words[:-1]}: {of} unknown")
+            unknown = "sensitivity" if words == "positives" else "specificity"
+            return Corrected(reason=f"people called no labelled unit {words[:-1]}: {unknown} unknown")
     f = np.asarray(judged, float)
     c = np.full(len(f), 1 / len(f)) if weights is None else np.asarray(weights, float) / np.sum(weights)
-    of = np.arange(len(f)) if clusters is None else np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    groups = np.arange(len(f)) if clusters is None else np.unique(clusters, return_inverse=True)[1].reshape(-1)
     se, sp = float(sensitivity.value), float(specificity.value)  # type: ignore[arg-type]
     if se + sp <= 1:
         return Corrected(reason=f"sensitivity + specificity = {se + sp:.2f}: the judge does no better than chance")
     p = float(c @ f)
     value = (p + sp - 1) / (se + sp - 1)
-    n_clusters = len(np.unique(of))
-    out = {"value": min(1.0, max(0.0, value)), "n_clusters": n_clusters, "clipped": not 0 <= value <= 1}
-    spread = _between(_moved(f, c, strata), of)
-    n = p * (1 - p) / spread if spread > 1e-15 else 1 / float((np.bincount(of, c) ** 2).sum())
+    n_clusters = len(np.unique(groups))
+    out: dict[str, Any] = {"value": min(1.0, max(0.0, value)), "n_clusters": n_clusters, "clipped": not 0 <= value <= 1}
+    spread = _between(_moved(f, c, strata), groups)
+    n = p * (1 - p) / spread if spread > 1e-15 else 1 / float((np.bincount(groups, c) ** 2).sum())
     variance = spread + value**2 * se * (1 - se) / sensitivity.effective
     variance += (1 - value) ** 2 * sp * (1 - sp) / specificity.effective
     out["se"] = math.sqrt(variance) / (se + sp - 1)
@@ -308,8 +314,17 @@ def _moved(f: Array, c: Array, strata: Codes | None) -> Array:
     return c * (f - (np.bincount(of, c * f) / np.bincount(of, c))[of])
 
 
-def _effective(weights: Array) -> float:
-    return float(weights.sum() ** 2 / (weights**2).sum())
+def _effective(weights: Array, values: Array | None = None) -> float:
+    """How many units of equal weight say as much: Kish's number, and no more than the spread of shares by weight says.
+
+    The second is smaller where those that are rare have the large weights.
+    """
+    kish = float(weights.sum() ** 2 / (weights**2).sum())
+    if values is None:
+        return kish
+    share = float(weights @ values / weights.sum())
+    spread = float((weights**2 * (values - share) ** 2).sum() / weights.sum() ** 2)
+    return min(kish, share * (1 - share) / spread) if spread > 1e-15 else kish
 
 
 def _wilson(share: float, n: float, z: float) -> tuple[float, float]:

@@ -213,7 +213,7 @@ class _Equations:
         ones = np.ones(self.n)
         design = _sparse(columns, width + 2, ones, y)
         self._slices = _cut([*sizes[:-1], sizes[border] + 2])
-        weights = [("plain", design)]
+        weights: list[tuple[Any, Any]] = [("plain", design)]
         self._patterns: list[tuple[Any, int]] = []
         runs, in_run = _levels(codes[run]) if run else (np.arange(self.n), self.n)
         per_run = np.bincount(runs, minlength=in_run)
@@ -509,7 +509,7 @@ def _at_border(equations: _Equations, ratio: Array) -> Array:
     return ratio
 
 
-def _with(ratio: Array, i: int, value: float) -> Array:
+def _with(ratio: Array, i: int | np.signedinteger[Any], value: float) -> Array:
     out = ratio.copy()
     out[i] = value
     return out

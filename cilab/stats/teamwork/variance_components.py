@@ -54,7 +54,16 @@ _UNITS = ("row", "dimension", "family", "task", "judge")
 AUTO, TASK, FAMILY = "auto", "task", "family"
 _SHORT = {name: words.split(" (")[0].split(",")[0] for name, words in WORDS.items()}
 #: In this order a component gives way to an earlier one with which it coincides.
-_FIRST = ("row", "dimension", "task", "family", "row_x_dimension", "row_x_task", "row_x_family", "seed")
+_FIRST: tuple[str, ...] = (
+    "row",
+    "dimension",
+    "task",
+    "family",
+    "row_x_dimension",
+    "row_x_task",
+    "row_x_family",
+    "seed",
+)
 _FIRST += ("judge", "row_x_judge", "task_x_judge")
 _EQUAL = "all scores are equal"
 
@@ -288,8 +297,8 @@ def _seen(study: Any, g: Grid, ratings: Any) -> _Seen:
         raise TableError("ratings: no judge scored a run that counts; their run_id must be those of the runs table")
     names = sorted(joined["judge"].unique().to_list())
     code = joined["judge"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
-    at = (joined[c].to_numpy().astype(np.int64) for c in ("r", "t", "run"))
-    return _Seen(*at, code, joined["score"].to_numpy())
+    r, t, run = (joined[c].to_numpy().astype(np.int64) for c in ("r", "t", "run"))
+    return _Seen(r, t, run, code, joined["score"].to_numpy())
 
 
 def _checked(found: pl.DataFrame) -> pl.DataFrame:
@@ -495,7 +504,7 @@ def _one(name: str, other: str) -> str:
 
 # -- the table --------------------------------------------------------------------------------------------
 
-_TABLE = {"component": pl.String}
+_TABLE: dict[str, Any] = {"component": pl.String}
 _TABLE |= dict.fromkeys(("variance", "se", "lo", "hi", "sd_points", "share_pct"), pl.Float64)
 _TABLE |= dict.fromkeys(("share_lo_pct", "share_hi_pct"), pl.Float64)
 _TABLE |= {"n_levels": pl.Int64, "no_interval": pl.String, "reason": pl.String}
@@ -639,7 +648,7 @@ class _Design:
 
     def reliability(self) -> pl.DataFrame:
         """Of the design at hand."""
-        schema = {"quantity": pl.String, "value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}
+        schema: dict[str, Any] = {"quantity": pl.String, "value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}
         lines = []
         for name in _QUANTITIES:
             value, ends, why = self._quantity(name)
@@ -689,7 +698,7 @@ class _Design:
             key = {name: row[name] for name in ("row", *ROW)}
             counts = {"n_tasks": int(there.sum()), "n_runs": int(self.n_runs[r].sum())}
             lines.append(key | counts | {"score_pct": score, "se_points": se, "reason": why})
-        schema = dict.fromkeys(("row", *ROW), pl.String) | {"n_tasks": pl.Int64, "n_runs": pl.Int64}
+        schema: dict[str, Any] = dict.fromkeys(("row", *ROW), pl.String) | {"n_tasks": pl.Int64, "n_runs": pl.Int64}
         schema |= {"score_pct": pl.Float64, "se_points": pl.Float64, "reason": pl.String}
         return pl.DataFrame(lines, schema=schema, orient="row")
 
@@ -700,7 +709,7 @@ class _Design:
         several = "row" not in self.fit.reasons
         lines = []
         repeats = [1] if self.one_run else sorted({*map(int, seeds)})
-        panel: list[int | None] = [None] if self.judges is None else sorted({*map(int, judges)})  # type: ignore[list-item]
+        panel: Sequence[int | None] = [None] if self.judges is None else sorted({*map(int, judges)})
         for j in panel if self.why is None else []:
             for s in repeats:
                 for n in sorted({*map(int, tasks)}):
@@ -709,10 +718,10 @@ class _Design:
                     own = v["row_x_task"] / n + v["row_x_family"] / families + v["seed"] / (n * s)
                     own = (own + v["residual"] / (n * s * of)) / d + v["row_x_judge"] / of
                     rest = ((v["task"] + v["task_x_judge"] / of) / n + v["family"] / families) / d + v["judge"] / of
-                    line = {"tasks_per_dimension": n, "seeds": s, "judges": j, "runs_per_row": d * n * s}
-                    line |= {"se_score_points": 100 * math.sqrt(own + rest)}  # type: ignore[dict-item]
+                    line: dict[str, Any] = {"tasks_per_dimension": n, "seeds": s, "judges": j}
+                    line |= {"runs_per_row": d * n * s, "se_score_points": 100 * math.sqrt(own + rest)}
                     if several:
-                        line |= {"se_difference_points": 100 * math.sqrt(2 * own)}  # type: ignore[dict-item]
+                        line |= {"se_difference_points": 100 * math.sqrt(2 * own)}
                         line |= {"generalizability": _ratio(true, own), "dependability": _ratio(true, own + rest)}
                     lines.append(line)
         return pl.DataFrame(lines, schema=_D_STUDY, orient="row")
@@ -723,5 +732,5 @@ def _ratio(true: float, error: float) -> float | None:
     return true / (true + error) if true + error > 0 else None
 
 
-_D_STUDY = dict.fromkeys(("tasks_per_dimension", "seeds", "judges", "runs_per_row"), pl.Int64)
+_D_STUDY: dict[str, Any] = dict.fromkeys(("tasks_per_dimension", "seeds", "judges", "runs_per_row"), pl.Int64)
 _D_STUDY |= dict.fromkeys(("se_score_points", "se_difference_points", "generalizability", "dependability"), pl.Float64)
