@@ -105,7 +105,7 @@ def _rate(hit: NDArray[np.bool_], weights: Array, top: float, ci_level: float) -
         return Rate(None, None, None, 0, 0.0)
     value = float(weights[hit].sum() / weights.sum()) if not hit.all() else 1.0
     # An error that was not seen may be one of the heaviest units, of which these make up so many.
-    effective = min(_effective(weights, hit), float(weights.sum()) / top)
+    effective = min(_effective(weights, hit.astype(float)), float(weights.sum()) / top)
     return Rate(value, *_wilson(value, effective, normal_quantile(0.5 + ci_level / 2)), len(hit), effective)
 
 

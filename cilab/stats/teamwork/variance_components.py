@@ -23,7 +23,7 @@ from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
-from cilab.stats.methods.bootstrap import Array, exact_mean
+from cilab.stats.methods.bootstrap import Array, Mask, exact_mean
 from cilab.stats.methods.distributions import t_quantile
 from cilab.stats.methods.uncertainty import LEAST_UNITS, too_few
 from cilab.stats.methods.variance_components import RESIDUAL, Codes, Components, reml, same_partition
@@ -345,7 +345,7 @@ def task_clusters(study: Any, g: Grid, cluster: str) -> tuple[Codes, str]:
         raise TableError(f"cluster: neither runs nor tasks have a column {cluster!r}; give its name, 'auto' or 'task'")
     double = found.filter(pl.col("task_id").is_duplicated())["task_id"]
     if double.len():
-        raise TableError(f"cluster: task {double.min()} has two values of {name}; a task lies in one cluster")
+        raise TableError(f"cluster: task {double.sort()[0]} has two values of {name}; a task lies in one cluster")
     tasks = g.tasks.select("task_id").join(found, on="task_id", how="left", maintain_order="left")
     if tasks["family"].null_count() == tasks.height:
         if cluster == AUTO:
@@ -419,8 +419,8 @@ def _fitted(g: Grid, seen: _Seen, groups: Codes | None) -> _Fit:
     reasons: dict[str, str] = {}
     effects: dict[str, Codes] = {}
     for name in (n for n in _FIRST if n in codes):
-        if why := _confounded(name, codes[name], effects, levels, residual):
-            reasons[name] = why
+        if same := _confounded(name, codes[name], effects, levels, residual):
+            reasons[name] = same
         else:
             effects[name] = codes[name]
     try:
@@ -588,7 +588,7 @@ class _Design:
         self.means[there] = sums[there] / counts[there]
         self.weights = np.zeros(shape)
         has = np.stack([there[:, s].any(axis=1) for s in g.slices], axis=1)
-        self.whole = has.all(axis=1)
+        self.whole: Mask = np.asarray(has.all(axis=1))
         for s in g.slices:
             of = there[:, s].sum(axis=1, keepdims=True)
             self.weights[:, s] = there[:, s] / np.maximum(of, 1) / len(g.slices)
@@ -687,7 +687,7 @@ class _Design:
 
     def rows(self) -> pl.DataFrame:
         """Each row's score with the standard error that the components give it."""
-        total = None if self.why else self.errors(self.fit.variance())[0]
+        total: Array | None = None if self.why else self.errors(self.fit.variance())[0]
         lines = []
         for r, row in enumerate(self.g.rows.iter_rows(named=True)):
             there = ~np.isnan(self.means[r])
