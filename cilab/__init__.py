@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cilab.stats import capability as capability
     from cilab.stats import compare as compare
     from cilab.stats import conflict as conflict
+    from cilab.stats import corrected as corrected
     from cilab.stats import differences as differences
     from cilab.stats import dimension_correlations as dimension_correlations
     from cilab.stats import dimensions as dimensions
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from cilab.stats import sources as sources
     from cilab.stats import takeover as takeover
     from cilab.stats import validity as validity
+    from cilab.stats import variance_components as variance_components
     from cilab.stats import weighting as weighting
     from cilab.store.study import RemoteStudy, Study
 

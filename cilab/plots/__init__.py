@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.judges.agreement import agreement as agreement
+    from cilab.plots.judges.corrected import corrected as corrected
     from cilab.plots.judges.grading import grading as grading
     from cilab.plots.maze.ablation import ablation as ablation
     from cilab.plots.maze.ablation import distilled as distilled
@@ -53,6 +54,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.sources import sources as sources
     from cilab.plots.teamwork.takeover import takeover as takeover
     from cilab.plots.teamwork.validity import validity as validity
+    from cilab.plots.teamwork.variance_components import variance_components as variance_components
 
 #: Figures by name, and the module of each: loaded when it is first asked for, as a report needs three of thirty.
 _FIGURES = {
@@ -61,6 +63,7 @@ _FIGURES = {
     "all_pairs": "teamwork.all_pairs",
     "capability": "teamwork.capability",
     "conflict": "teamwork.conflict",
+    "corrected": "judges.corrected",
     "differences": "teamwork.differences",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.dimensions",
@@ -97,6 +100,7 @@ _FIGURES = {
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",
+    "variance_components": "teamwork.variance_components",
 }
 __all__ = sorted(_FIGURES)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.judges.agreement import agreement as agreement
+    from cilab.stats.judges.corrected import corrected as corrected
     from cilab.stats.judges.grading import grader_agreement as grader_agreement
     from cilab.stats.maze.ablation import ablation as ablation
     from cilab.stats.maze.disagreement import disagreement as disagreement
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.sources import sources as sources
     from cilab.stats.teamwork.takeover import takeover as takeover
     from cilab.stats.teamwork.validity import validity as validity
+    from cilab.stats.teamwork.variance_components import variance_components as variance_components
     from cilab.stats.teamwork.weighting import weighting as weighting
 
 #: Estimators by the name that a notebook types, and the module that defines each.
@@ -60,6 +62,7 @@ ESTIMATORS = {
     "capability": "teamwork.capability",
     "compare": "teamwork.compare",
     "conflict": "teamwork.conflict",
+    "corrected": "judges.corrected",
     "differences": "teamwork.compare",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.scores",
@@ -91,6 +94,7 @@ ESTIMATORS = {
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",
+    "variance_components": "teamwork.variance_components",
     "weighting": "teamwork.weighting",
 }
 #: Methods that take any table, not only runs: public too.

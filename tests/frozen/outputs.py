@@ -120,6 +120,7 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
     more: dict[str, dict[str, Any]] = {
         "capability": {"measures": pl.DataFrame({"model": models, "index": [float(i) for i in range(len(models))]})},
         "compare": {"a": models[0], "b": models[1]},
+        "corrected": {"of": "gives_way", "by": "dimension"},
         "people": {"table": datasets.published_table("people")},
     }
     more["lite_score"] = {"runs_of_new_model": new_model(_release(), 5)}
