@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from cilab.stats import grader_agreement as grader_agreement
     from cilab.stats import grounding as grounding
     from cilab.stats import group_means as group_means
+    from cilab.stats import item_quality as item_quality
     from cilab.stats import items as items
     from cilab.stats import krippendorff as krippendorff
     from cilab.stats import leaderboard as leaderboard

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.effort import effort as effort
     from cilab.plots.teamwork.failures import failures as failures
     from cilab.plots.teamwork.fill_in import fill_in as fill_in
+    from cilab.plots.teamwork.item_quality import item_quality as item_quality
     from cilab.plots.teamwork.items import items as items
     from cilab.plots.teamwork.leaderboard import leaderboard as leaderboard
     from cilab.plots.teamwork.lite import lite as lite
@@ -72,6 +73,7 @@ _FIGURES = {
     "gap": "maze.gap",
     "grading": "judges.grading",
     "grounding": "maze.grounding",
+    "item_quality": "teamwork.item_quality",
     "items": "teamwork.items",
     "joint_points": "teamwork.conflict",
     "leaderboard": "teamwork.leaderboard",

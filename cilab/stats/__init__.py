@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.failures import failures as failures
     from cilab.stats.teamwork.failures import noticed as noticed
     from cilab.stats.teamwork.fill_in import fill_in as fill_in
+    from cilab.stats.teamwork.item_quality import item_quality as item_quality
     from cilab.stats.teamwork.items import items as items
     from cilab.stats.teamwork.lite import lite as lite
     from cilab.stats.teamwork.lite import lite_curve as lite_curve
@@ -70,6 +71,7 @@ ESTIMATORS = {
     "grader_agreement": "judges.grading",
     "grounding": "maze.grounding",
     "group_means": "teamwork.scores",
+    "item_quality": "teamwork.item_quality",
     "items": "teamwork.items",
     "leaderboard": "teamwork.scores",
     "lite": "teamwork.lite",
