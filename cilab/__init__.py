@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from cilab.stats import dimension_correlations as dimension_correlations
     from cilab.stats import dimensions as dimensions
     from cilab.stats import disagreement as disagreement
+    from cilab.stats import discrimination as discrimination
     from cilab.stats import efficiency as efficiency
     from cilab.stats import effort as effort
     from cilab.stats import expressions as expressions

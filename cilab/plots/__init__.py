@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.differences import drop as drop
     from cilab.plots.teamwork.dimensions import dimensions as dimensions
     from cilab.plots.teamwork.dimensions import profiles as profiles
+    from cilab.plots.teamwork.discrimination import discrimination as discrimination
     from cilab.plots.teamwork.effort import effort as effort
     from cilab.plots.teamwork.failures import failures as failures
     from cilab.plots.teamwork.fill_in import fill_in as fill_in
@@ -64,6 +65,7 @@ _FIGURES = {
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.dimensions",
     "disagreement": "maze.disagreement",
+    "discrimination": "teamwork.discrimination",
     "distilled": "maze.ablation",
     "drop": "teamwork.differences",
     "efficiency": "maze.efficiency",

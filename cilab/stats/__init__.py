@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.compare import differences as differences
     from cilab.stats.teamwork.conflict import conflict as conflict
     from cilab.stats.teamwork.conflict import dimension_correlations as dimension_correlations
+    from cilab.stats.teamwork.discrimination import discrimination as discrimination
     from cilab.stats.teamwork.effort import effort as effort
     from cilab.stats.teamwork.failures import failures as failures
     from cilab.stats.teamwork.failures import noticed as noticed
@@ -63,6 +64,7 @@ ESTIMATORS = {
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.scores",
     "disagreement": "maze.disagreement",
+    "discrimination": "teamwork.discrimination",
     "efficiency": "maze.efficiency",
     "effort": "teamwork.effort",
     "failures": "teamwork.failures",

@@ -117,7 +117,7 @@ def test_a_task_that_is_harder_for_a_group_is_found_with_its_size(method: str, n
     assert first["task_id"] == "t008" and first["ets_class"] == "C" and first["flagged"]
     assert first["ets_delta"] == pytest.approx(-2.35 * first["log_odds_ratio"])
     assert first["log_odds_ratio"] == pytest.approx(-2.5, abs=1.96 * first["se"])
-    assert (first["n_group"], first["n_others"]) == (n, 2 * n)
+    assert (first["n_in_group"], first["n_others"]) == (n, 2 * n)
     assert found.functioning["flagged"].sum() == 1
     assert "harder for ours" in line(found.table, "t008")["flags"]
 

@@ -291,7 +291,7 @@ def _step(slopes: Array, observed: Array, complete: Array) -> Array:
     if not _positive_definite(chosen):  # a task without a slope says nothing of it
         chosen = chosen + 1e-6 * np.eye(len(chosen))
     step = np.linalg.solve(chosen, slopes)
-    return step * min(1.0, _LONGEST_STEP / max(np.abs(step).max(), 1e-12))
+    return np.asarray(step * min(1.0, _LONGEST_STEP / max(np.abs(step).max(), 1e-12)), dtype=np.float64)
 
 
 def _positive_definite(matrix: Array) -> bool:
@@ -328,7 +328,8 @@ def _line_search(
 
 def _covariance(observed: Array, complete: Array, n_tasks: int, prior: Prior) -> Array:
     """Of (easiness, log slope) of all tasks; the mean of log slopes is integrated out."""
-    inverse = np.linalg.pinv(observed if _positive_definite(observed) else complete, hermitian=True)
+    chosen = observed if _positive_definite(observed) else complete
+    inverse = np.asarray(np.linalg.pinv(chosen, hermitian=True), dtype=np.float64)
     if prior.slope_spread == 0:
         place = np.concatenate([np.arange(n_tasks), np.full(n_tasks, n_tasks)])
         return inverse[np.ix_(place, place)]
@@ -477,7 +478,10 @@ def residual_correlations(
         squares = (residual**2).T @ w - own**2 / n
         cross = residual.T @ residual - own * own.T / n
         q3 = cross / np.sqrt(squares * squares.T)
-    q3[(squares < 1e-12) | (squares.T < 1e-12) | (n < 3)] = np.nan
+    # A task that all pass or all fail has residuals, small ones, that say nothing but how able each row is.
+    share = np.where(there, passes / np.where(there, runs, 1.0), np.nan)
+    constant = _spread(share) < 1e-9
+    q3[(squares < 1e-12) | (squares.T < 1e-12) | (n < 3) | constant | constant[:, None]] = np.nan
     return Dependence(np.clip(q3, -1, 1), n.astype(np.int64))
 
 
@@ -578,7 +582,13 @@ def _drawn(
     alike = rng.random(p.shape) < correlation
     count = np.where(alike, n * (rng.random(p.shape) < p), rng.binomial(n, p))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(n > 0, count / n, 0.0) * runs
+        return np.asarray(np.where(n > 0, count / n, 0.0) * runs, dtype=np.float64)
+
+
+def _spread(values: Array) -> Array:
+    """Largest less smallest of each column, NaN passed over; 0 where there is nothing."""
+    low, high = np.where(np.isnan(values), np.inf, values), np.where(np.isnan(values), -np.inf, values)
+    return np.maximum(high.max(axis=0) - low.min(axis=0), 0.0)
 
 
 # -- differential functioning -----------------------------------------------------------------------------
@@ -678,7 +688,7 @@ def mantel_haenszel(passes: Array, runs: Array, in_group: NDArray[np.bool_], str
     n_strata = int(stratum.max(initial=-1)) + 1
 
     def by(values: Array) -> Array:
-        return np.bincount(stratum, weights=values, minlength=n_strata)
+        return np.asarray(np.bincount(stratum, weights=values, minlength=n_strata), dtype=np.float64)
 
     a, c = by(passes * in_group), by(passes * ~in_group)
     b, d = by((runs - passes) * in_group), by((runs - passes) * ~in_group)

@@ -62,7 +62,7 @@ class ItemQualityResult(Result):
     table : see `item_quality`.
     pairs : two tasks of a dimension a line: `dimension, task_a, task_b, n_rows, q3, q3_adjusted` (less the dimension's
         mean), `p, p_adjusted, dependent`.
-    functioning : a task and a group of models a line: `task_id, dimension, group, n_group, n_others` (rows),
+    functioning : a task and a group of models a line: `task_id, dimension, group, n_in_group, n_others` (rows),
         `log_odds_ratio, se, ets_delta` (-2.35 times it), `ets_class` (A, B, C), `p, p_adjusted, flagged, no_estimate`.
     rows : `model, effort, arm, n_tasks, lz, p` (one-sided: how often a pattern so odd comes), `p_adjusted, odd,
         no_estimate`.
@@ -494,7 +494,7 @@ _FUNCTIONING = {
     "task_id": pl.String,
     "dimension": pl.String,
     "group": pl.String,
-    "n_group": pl.Int64,
+    "n_in_group": pl.Int64,
     "n_others": pl.Int64,
     "log_odds_ratio": pl.Float64,
     "se": pl.Float64,
@@ -653,7 +653,8 @@ _OF_ABILITY = ("ability", "ability_se", "lz")
 
 
 def _information(g: Grid, scales: Sequence[_Scale]) -> pl.DataFrame:
-    lines, total = [], np.zeros(len(ABILITIES))
+    total = np.zeros(len(ABILITIES))
+    lines: list[tuple[str | None, float, float, float]] = []
     for name, scale in zip(g.dimensions, scales, strict=True):
         if scale.model is None:
             continue
@@ -670,7 +671,6 @@ def _dimensions(g: Grid, scales: Sequence[_Scale]) -> pl.DataFrame:
     lines = []
     for name, scale in zip(g.dimensions, scales, strict=True):
         m, mean = scale.model, _mean_q3(scale)
-        spread = None if m is None else float(m.ability.var())
         lines.append(
             {
                 "dimension": name,
@@ -678,7 +678,7 @@ def _dimensions(g: Grid, scales: Sequence[_Scale]) -> pl.DataFrame:
                 "n_tasks": int((scale.runs > 0).any(axis=0).sum()),
                 "parameters": None if m is None else 2 - scale.one_slope,
                 "typical_discrimination": None if m is None else float(np.exp(np.log(m.slope).mean())),
-                "reliability": None if m is None else spread / (spread + float((m.ability_sd**2).mean())),
+                "reliability": None if m is None else _reliability(m),
                 "mean_q3": None if np.isnan(mean) else mean,
                 "no_estimate": scale.no_estimate,
             }
@@ -686,6 +686,12 @@ def _dimensions(g: Grid, scales: Sequence[_Scale]) -> pl.DataFrame:
     schema = {"dimension": pl.String, "n_rows": pl.Int64, "n_tasks": pl.Int64, "parameters": pl.Int64}
     more = {"typical_discrimination": pl.Float64, "reliability": pl.Float64, "mean_q3": pl.Float64}
     return pl.DataFrame(lines, schema=schema | more | {"no_estimate": pl.String})
+
+
+def _reliability(m: TwoParameter) -> float:
+    """The share of the variance of estimated abilities that is not their error."""
+    spread = float(m.ability.var())
+    return spread / (spread + float((m.ability_sd**2).mean()))
 
 
 def _summary(
