@@ -228,7 +228,7 @@ def test_pandas_frames_and_records_give_the_same() -> None:
     assert cilab.rerun(found, data).table.equals(found.table)
     shown = found.sheet().cells
     assert shown["Hits"].to_list() == ["0.83", "1.00"] and shown["Remarks"][1].startswith("acted on every signal")
-    assert shown["d'"][0].startswith("1.26 [") and shown["d'"][1] == "0.00"
+    assert shown["d'"][0].startswith("1.27 [") and shown["d'"][1] == "0.00"
 
 
 # -- coverage ---------------------------------------------------------------------------------------------
