@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from cilab.stats import loss as loss
     from cilab.stats import mediate as mediate
     from cilab.stats import mediation as mediation
+    from cilab.stats import model_check as model_check
     from cilab.stats import noticed as noticed
     from cilab.stats import pairs as pairs
     from cilab.stats import pairwise as pairwise

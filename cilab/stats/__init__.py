@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.lite import lite_curve as lite_curve
     from cilab.stats.teamwork.lite_score import lite_score as lite_score
     from cilab.stats.teamwork.loss import loss as loss
+    from cilab.stats.teamwork.model_check import model_check as model_check
     from cilab.stats.teamwork.pairwise import pairwise as pairwise
     from cilab.stats.teamwork.pareto import pareto as pareto
     from cilab.stats.teamwork.people import people as people
@@ -95,11 +96,12 @@ ESTIMATORS = {
     "validity": "teamwork.validity",
     "weighting": "teamwork.weighting",
 }
-#: Methods that take any table, not only runs: public too.
+#: Methods that take any table, not only runs, and what is sampled for minutes: public too.
 METHODS = {
     "bradley_terry": "methods.bradley_terry",
     "krippendorff": "methods.coefficients",
     "mediate": "maze.mediation",
+    "model_check": "teamwork.model_check",
 }
 _WHERE = ESTIMATORS | METHODS
 __all__ = ["ESTIMATORS", "METHODS", *sorted(_WHERE)]
