@@ -1,6 +1,6 @@
 """Signal items against their mirrors: hits against false alarms, and d' of each row.
 
-May import `cilab.plots.parts.style`, `panels`, `roster` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts.style`, `labels`, `panels`, `roster` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cilab.plots.parts import panels, roster, style
+from cilab.plots.parts import labels, panels, roster, style
 from cilab.stats.teamwork.discrimination import DiscriminationResult
 
 if TYPE_CHECKING:
@@ -47,9 +47,11 @@ def discrimination(result: DiscriminationResult, *, ax: Axes | None = None, pane
         "Letters in both panels name the rows. Dashed: signals and mirrors are not told apart; above and to the left "
         "is better. Arrows: the data bound d' from one side only."
     ]
+    if few := table["no_interval"].drop_nulls().len():
+        notes.append(f"{few} of them with too few independent units for an interval.")
     if missing:
         notes.append(f"{missing} rows without items of both kinds are not drawn.")
-    return panels.compose(
+    drawn = panels.compose(
         result,
         parts,
         ax=ax,
@@ -60,6 +62,9 @@ def discrimination(result: DiscriminationResult, *, ax: Axes | None = None, pane
         notes=notes,
         label_y=12,
     )
+    with style.context():
+        labels.settle(drawn)
+    return drawn
 
 
 def _letter(i: int) -> str:
@@ -75,8 +80,7 @@ def _rates(ax: Axes, *, table: pl.DataFrame) -> None:
     for i, at in enumerate(zip(x, y, strict=True)):
         alike.setdefault(at, []).append(_letter(i))
     for at, letters in alike.items():
-        look = {"xytext": (5, -3), "textcoords": "offset points", "fontsize": 6.5, "gid": "letter"}
-        ax.annotate(", ".join(letters), at, **look)
+        labels.add(ax, *at, ", ".join(letters))
     ax.set_xlim(-0.03, 1.03)
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel("False alarms (acts on mirrors)")
@@ -100,4 +104,4 @@ def _d_prime(ax: Axes, *, table: pl.DataFrame) -> None:
     panels.rows(ax, names, width=style.NARROW)
     ax.axvline(0, color="#808080", lw=0.8, ls=(0, (4, 2)), zorder=1, gid="chance")
     ax.set_xlabel("d' (standard deviations)")
-    panels.title(ax, "How well the two are told apart")
+    panels.title(ax, "d' of each row")
