@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cilab.core.errors import TableError, choice, nearest
+from cilab.core.errors import TableError, choice
 from cilab.core.frames import runs_of
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
-from cilab.results.arguments import Column, Level
+from cilab.results.arguments import Level
 from cilab.results.estimator import estimator
 from cilab.results.names import names_of
 from cilab.results.numbers import NONE, Interval, number, percent
@@ -26,6 +26,7 @@ from cilab.results.sheet import Sheet
 from cilab.stats.methods import detection
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.detection import Correction, Estimate
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.task_runs import used_runs
 
@@ -33,8 +34,6 @@ from cilab.stats.teamwork.task_runs import used_runs
 SIGNAL, MIRROR = "signal", "mirror"
 #: What the check of a task records where the model did what its family defines as the reflex.
 REFLEX = "showed_reflex"
-#: Clusters from which an interval is shown.
-LEAST_CLUSTERS = 3
 
 Act = Literal["auto", "evidence", "score"]
 
@@ -98,7 +97,6 @@ def discrimination(
     *,
     correction: Correction = "proportional",
     act: Act = "auto",
-    cluster: Column = "auto",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> DiscriminationResult:
@@ -115,9 +113,8 @@ def discrimination(
         that a constant policy has d' = 0 whatever their numbers, or `log_linear` (0.5 and 1).
     act : what counts as an act. `evidence`: the check saw `showed_reflex`; `score`: a passed signal, a mirror that was
         not passed; `auto`: evidence where any of these runs has it, else the score.
-    cluster : column of runs with the independent unit: `auto` is `family` where it is there, else the task.
     ci_level : of the intervals (see `cilab.stats.methods.detection.detect`).
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate and so on : see `cilab.stats.teamwork.grid.grid`; `cluster` is the independent unit.
 
     Returns
     -------
@@ -125,14 +122,13 @@ def discrimination(
         `.table`, one line per row: `model, effort, arm, n_signal, n_mirror` (items), `signal_pass, mirror_pass,
         balanced` (mean of the two), `hit_rate, false_alarm_rate` (all fractions), `d_prime, criterion` (standard
         deviations), each with `_lo` and `_hi`; `n_clusters`; `no_estimate` (such as "no mirror items"), `no_interval`
-        (such as "too few: 2 families"), `one_sided` (why an interval has one end only). Over several dimensions the
-        items are pooled. Runs without evidence, where evidence is what counts, are out and counted.
+        (such as "false alarm rate: too few: 2 families"), `one_sided` (why an interval has one end only). Over several
+        dimensions the items are pooled. Runs without evidence, where evidence is what counts, are out and counted.
 
     Raises
     ------
     TableError
-        No column `item`, a task is of both kinds or in two clusters, an unknown kind or column; published task ids; or
-        as in `grid`.
+        No column `item`, a task is of both kinds, an unknown kind; published task ids; or as in `grid`.
 
     References
     ----------
@@ -140,32 +136,32 @@ def discrimination(
     """
     choice("correction", correction, ("proportional", "log_linear"))
     choice("act", act, ("auto", "evidence", "score"))
-    facts, unit = _facts(study, cluster)
+    kinds = _kinds(study)
     g = grid(study, **scope)
     g.need_known_tasks("discrimination")
-    kind, clusters = _of_tasks(g, facts)
+    kind = _of_tasks(g, kinds)
     known = kind != ""
     acted, how, unseen = _acts(study, g, kind, act)
     lines, parts = [], []
     for r, row in enumerate(g.rows.select(ROW).iter_rows(named=True)):
-        data = _Items(g.values[r], acted[r], kind, clusters)
+        data = _Items(g.values[r], acted[r], kind, g.clusters)
         mine = g.scored[r] & known
-        lines.append(row | _line(data, mine, unit, correction, ci_level))
+        lines.append(row | _line(data, mine, g.cluster_name, correction, ci_level))
         for name, at in zip(g.dimensions, g.slices, strict=True):
             here = np.zeros_like(mine)
             here[at] = mine[at]
-            parts.append(row | {"dimension": name} | _line(data, here, unit, correction, ci_level))
+            parts.append(row | {"dimension": name} | _line(data, here, g.cluster_name, correction, ci_level))
     return DiscriminationResult(
         table=_frame(lines),
         dimensions=_frame(parts, dimension=True),
         act=how,
-        remarks=(*g.notes, *_remarks(g, known, how, unseen, unit)),
+        remarks=(*g.notes, *_remarks(known, how, unseen)),
         **_counts(g, known),
         provenance=g.provenance,
-        parameters=g.asked | {"act_used": how, "cluster_used": unit},
+        parameters=g.asked | {"act_used": how, "cluster_used": g.cluster_name},
         caption=(
             f"Items that rows {g.gate_words}; d' and criterion in standard deviations, {correction.replace('_', '-')} "
-            f"correction, {percent(ci_level)} intervals by {unit}."
+            f"correction, {percent(ci_level)} intervals over {intervals.units(g)}."
         ),
     )
 
@@ -173,40 +169,27 @@ def discrimination(
 # -- what an item is --------------------------------------------------------------------------------------
 
 
-def _facts(study: Any, cluster: str) -> tuple[pl.DataFrame, str]:
-    """`task_id, item, cluster` of every task, and the name of the unit."""
-    there = runs_of(study, ("task_id", "item", "family", cluster)).collect_schema().names()
-    if "item" not in there:
+def _kinds(study: Any) -> pl.DataFrame:
+    """`task_id, item` of every task that has a kind."""
+    rows = runs_of(study, ("task_id", "item"))
+    if "item" not in rows.collect_schema().names():
         raise TableError(
             "runs: no column item, so nothing says which tasks are mirrors; give each run item='signal' or 'mirror'"
         )
-    unit = ("family" if "family" in there else "task_id") if cluster == "auto" else cluster
-    if unit not in there:
-        raise TableError(f"runs: no column {unit!r} to cluster by.{nearest(unit, there, 1)} Or say cluster='auto'")
-    own = pl.col(unit).cast(pl.String)
-    rows = runs_of(study, ("task_id", "item", unit)).select(
-        pl.col("task_id").cast(pl.String), pl.col("item").cast(pl.String), own.alias("cluster")
+    kinds = (
+        rows.select(pl.col("task_id").cast(pl.String), pl.col("item").cast(pl.String)).drop_nulls().unique().collect()
     )
-    facts = rows.unique(maintain_order=True).filter(pl.col("task_id").is_not_null()).collect()
-    kinds = facts["item"].drop_nulls().unique().sort().to_list()
-    if unknown := [k for k in kinds if k not in (SIGNAL, MIRROR)]:
+    if unknown := sorted(set(kinds["item"]) - {SIGNAL, MIRROR}):
         raise TableError(f"runs: item is {unknown[0]!r}; it is {SIGNAL} or {MIRROR}")
-    facts = facts.with_columns(cluster=pl.coalesce("cluster", pl.lit("task ") + pl.col("task_id")))
-    for column, words in (("item", "of both kinds"), ("cluster", f"in two of {unit}")):
-        several = facts.drop_nulls(column).group_by("task_id").agg(pl.col(column).n_unique()).filter(pl.col(column) > 1)
-        if several.height:
-            raise TableError(f"runs: task {several['task_id'].sort()[0]} is {words}; a task has one")
-    facts = facts.sort("item", nulls_last=True).unique("task_id", keep="first", maintain_order=True)
-    return facts, "task" if unit == "task_id" else unit
+    if len(several := kinds.filter(pl.col("task_id").is_duplicated())["task_id"].sort()):
+        raise TableError(f"runs: task {several[0]} is of both kinds; a task has one")
+    return kinds
 
 
-def _of_tasks(g: Grid, facts: pl.DataFrame) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """Kind of each task of the grid ("" where it is unknown), and number of its cluster."""
-    joined = g.tasks.select("task_id").join(facts, on="task_id", how="left", maintain_order="left")
-    names = joined["cluster"].fill_null(pl.lit("task ") + joined["task_id"])
-    return joined["item"].fill_null("").to_numpy().astype(str), np.unique(
-        names.to_numpy().astype(str), return_inverse=True
-    )[1]
+def _of_tasks(g: Grid, kinds: pl.DataFrame) -> NDArray[np.str_]:
+    """Kind of each task of the grid; "" where it is unknown."""
+    joined = g.tasks.select("task_id").join(kinds, on="task_id", how="left", maintain_order="left")
+    return joined["item"].fill_null("").to_numpy().astype(str)
 
 
 def _acts(study: Any, g: Grid, kind: NDArray[np.str_], act: Act) -> tuple[Array, str, int]:
@@ -256,9 +239,9 @@ def _line(data: _Items, mine: Mask, unit: str, correction: Correction, ci_level:
     found: dict[str, Estimate] = {}
     for k in (SIGNAL, MIRROR):
         if len(at[k]):
-            found[f"{k}_pass"] = detection.rate_of(data.values[at[k]], data.clusters[at[k]], ci_level)
             rate = "hit_rate" if k == SIGNAL else "false_alarm_rate"
-            found[rate] = detection.rate_of(data.acted[at[k]], data.clusters[at[k]], ci_level)
+            for name, values in ((f"{k}_pass", data.values), (rate, data.acted)):
+                found[name] = detection.rate_of(values[at[k]], data.clusters[at[k]], ci_level, unit)
     missing = [f"no {k} items" for k in (SIGNAL, MIRROR) if not len(at[k])]
     if not missing:
         found["balanced"] = detection.mean_of_two(found["signal_pass"], found["mirror_pass"])
@@ -267,33 +250,26 @@ def _line(data: _Items, mine: Mask, unit: str, correction: Correction, ci_level:
             *(data.clusters[at[k]] for k in (SIGNAL, MIRROR)),
             correction=correction,
             ci_level=ci_level,
+            unit=unit,
         )
         found |= {"d_prime": one.d_prime, "criterion": one.criterion}
-    n_clusters = len(np.unique(data.clusters[mine]))
-    # A rate of one kind rests on that kind's clusters only.
-    fewest = min((len(np.unique(data.clusters[at[k]])) for k in (SIGNAL, MIRROR) if len(at[k])), default=0)
-    few = _too_few(fewest, unit) if fewest < LEAST_CLUSTERS else None
     out: dict[str, Any] = {"n_signal": len(at[SIGNAL]), "n_mirror": len(at[MIRROR])}
     for name in _NUMBERS:
-        out |= _ends(name, found.get(name), few is None)
-    open_ended = any(not np.isfinite(found[n].lo) or not np.isfinite(found[n].hi) for n in ("d_prime",) if n in found)
+        out |= _ends(name, found.get(name))
+    d_prime = found.get("d_prime")
+    open_ended = d_prime is not None and d_prime.reason is None and not np.isfinite([d_prime.lo, d_prime.hi]).all()
     return out | {
-        "n_clusters": n_clusters,
+        "n_clusters": len(np.unique(data.clusters[mine])),
         "no_estimate": "; ".join(missing) or None,
-        "no_interval": few,
-        "one_sided": _one_sided(found) if open_ended and few is None else None,
+        "no_interval": next((f"{n.replace('_', ' ')}: {e.reason}" for n, e in found.items() if e.reason), None),
+        "one_sided": _one_sided(found) if open_ended else None,
     }
 
 
-def _too_few(n: int, unit: str) -> str:
-    plural = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
-    return f"too few: {n} {unit if n == 1 else plural}"
-
-
-def _ends(name: str, found: Estimate | None, shown: bool) -> dict[str, float | None]:
+def _ends(name: str, found: Estimate | None) -> dict[str, float | None]:
     if found is None:
         return {name: None, f"{name}_lo": None, f"{name}_hi": None}
-    lo, hi = (float(x) if shown and np.isfinite(x) else None for x in (found.lo, found.hi))
+    lo, hi = (float(x) if np.isfinite(x) else None for x in (found.lo, found.hi))
     return {name: float(found.value), f"{name}_lo": lo, f"{name}_hi": hi}
 
 
@@ -317,7 +293,7 @@ def _frame(lines: Sequence[Mapping[str, Any]], dimension: bool = False) -> pl.Da
 # -- what stands beside it --------------------------------------------------------------------------------
 
 
-def _remarks(g: Grid, known: Mask, how: str, unseen: int, unit: str) -> list[str]:
+def _remarks(known: Mask, how: str, unseen: int) -> list[str]:
     if how == "evidence":
         words = [f"An act is what the check recorded as {REFLEX}."]
     else:
@@ -326,8 +302,7 @@ def _remarks(g: Grid, known: Mask, how: str, unseen: int, unit: str) -> list[str
         words.append(f"{unseen:,} runs without evidence are in no rate.")
     if not known.all():
         words.append(f"{int((~known).sum()):,} tasks without an item kind are left out.")
-    n_clusters = {"task": "Tasks count as independent."}.get(unit, f"Independent units: {unit}.")
-    return [*words, n_clusters]
+    return words
 
 
 def _counts(g: Grid, known: Mask) -> dict[str, Any]:
