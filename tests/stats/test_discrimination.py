@@ -54,7 +54,9 @@ def test_a_constant_policy_has_a_d_prime_of_exactly_zero(n_signal: int, n_mirror
     found = detect(
         np.full(n_signal, share), np.full(n_mirror, share), np.arange(n_signal), np.arange(n_mirror), ci_level=0.95
     )
-    assert found.d_prime.value == 0 and found.d_prime.lo < 0 < found.d_prime.hi
+    assert found.d_prime.value == 0
+    few = min(n_signal, n_mirror) < 3
+    assert (found.d_prime.reason is not None) == few and (few or found.d_prime.lo < 0 < found.d_prime.hi)
 
 
 def test_of_equal_numbers_the_two_corrections_are_one() -> None:
@@ -197,7 +199,8 @@ def test_one_kind_alone_has_its_rate_and_the_reason() -> None:
     data = frame({"m": np.ones(18)}, 18)
     found = only(discrimination(data))
     assert found["no_estimate"] == "no mirror items" and found["d_prime"] is None and found["balanced"] is None
-    assert found["hit_rate"] == 1 and 0.7 < found["hit_rate_lo"] < 1
+    # Clopper and Pearson of 6 of 6 families.
+    assert found["hit_rate"] == 1 and found["hit_rate_lo"] == pytest.approx(0.025 ** (1 / 6))
 
 
 def test_bad_input_is_one_line() -> None:
