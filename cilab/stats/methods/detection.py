@@ -136,8 +136,8 @@ def rate_of(values: Array, clusters: NDArray[np.int64], ci_level: float = CI_LEV
     """A mean of fractions and its interval by the rule of uncertainty."""
     found = mean_bounds(values, clusters=clusters, ci_level=ci_level, unit=unit)
     nan = float("nan")
-    ends = (nan if end is None else end for end in (found.lo, found.hi))
-    return Estimate(float(values.mean()), *ends, found.reason)
+    lo, hi = (nan if end is None else end for end in (found.lo, found.hi))
+    return Estimate(float(values.mean()), lo, hi, found.reason)
 
 
 def _on_scale(corrected: float, observed: Estimate) -> Estimate:

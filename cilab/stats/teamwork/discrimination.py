@@ -246,8 +246,10 @@ def _line(data: _Items, mine: Mask, unit: str, correction: Correction, ci_level:
     if not missing:
         found["balanced"] = detection.mean_of_two(found["signal_pass"], found["mirror_pass"])
         one = detection.detect(
-            *(data.acted[at[k]] for k in (SIGNAL, MIRROR)),
-            *(data.clusters[at[k]] for k in (SIGNAL, MIRROR)),
+            data.acted[at[SIGNAL]],
+            data.acted[at[MIRROR]],
+            data.clusters[at[SIGNAL]],
+            data.clusters[at[MIRROR]],
             correction=correction,
             ci_level=ci_level,
             unit=unit,

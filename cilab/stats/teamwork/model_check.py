@@ -154,7 +154,7 @@ def model_check(
 
 def _with_scores(g: Grid) -> tuple[Grid, Trials]:
     """Rows and tasks that have a score."""
-    rows, tasks = g.scored.any(axis=1), g.scored.any(axis=0)
+    rows, tasks = (np.asarray(g.scored.any(axis=of), dtype=bool) for of in (1, 0))
     if min(rows.sum(), tasks.sum()) < 2:
         raise TableError(
             f"model_check compares how rows do on tasks; {int(rows.sum())} rows and {int(tasks.sum())} tasks with a "
@@ -221,7 +221,7 @@ def _summary(checks: pl.DataFrame) -> pl.DataFrame:
 def _table(posteriors: Mapping[str, Any], loo: Mapping[str, Any], n_cells: int) -> pl.DataFrame:
     best = max(loo, key=lambda name: loo[name].elpd) if loo else None
     order = [*sorted(loo, key=lambda name: -loo[name].elpd), *(n for n in posteriors if n not in loo)]
-    lines = []
+    lines: list[tuple[Any, ...]] = []
     for name in order:
         found = loo.get(name)
         if found is None or best is None:
