@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cilab.stats import dimension_correlations as dimension_correlations
     from cilab.stats import dimensions as dimensions
     from cilab.stats import disagreement as disagreement
+    from cilab.stats import discrimination as discrimination
     from cilab.stats import efficiency as efficiency
     from cilab.stats import effort as effort
     from cilab.stats import expressions as expressions
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from cilab.stats import grader_agreement as grader_agreement
     from cilab.stats import grounding as grounding
     from cilab.stats import group_means as group_means
+    from cilab.stats import item_quality as item_quality
     from cilab.stats import items as items
     from cilab.stats import krippendorff as krippendorff
     from cilab.stats import leaderboard as leaderboard
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from cilab.stats import loss as loss
     from cilab.stats import mediate as mediate
     from cilab.stats import mediation as mediation
+    from cilab.stats import model_check as model_check
     from cilab.stats import noticed as noticed
     from cilab.stats import pairs as pairs
     from cilab.stats import pairwise as pairwise

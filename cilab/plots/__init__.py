@@ -35,9 +35,11 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.differences import drop as drop
     from cilab.plots.teamwork.dimensions import dimensions as dimensions
     from cilab.plots.teamwork.dimensions import profiles as profiles
+    from cilab.plots.teamwork.discrimination import discrimination as discrimination
     from cilab.plots.teamwork.effort import effort as effort
     from cilab.plots.teamwork.failures import failures as failures
     from cilab.plots.teamwork.fill_in import fill_in as fill_in
+    from cilab.plots.teamwork.item_quality import item_quality as item_quality
     from cilab.plots.teamwork.items import items as items
     from cilab.plots.teamwork.leaderboard import leaderboard as leaderboard
     from cilab.plots.teamwork.lite import lite as lite
@@ -68,6 +70,7 @@ _FIGURES = {
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.dimensions",
     "disagreement": "maze.disagreement",
+    "discrimination": "teamwork.discrimination",
     "distilled": "maze.ablation",
     "drop": "teamwork.differences",
     "efficiency": "maze.efficiency",
@@ -77,6 +80,7 @@ _FIGURES = {
     "gap": "maze.gap",
     "grading": "judges.grading",
     "grounding": "maze.grounding",
+    "item_quality": "teamwork.item_quality",
     "items": "teamwork.items",
     "joint_points": "teamwork.conflict",
     "leaderboard": "teamwork.leaderboard",

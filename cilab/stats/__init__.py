@@ -30,15 +30,18 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.compare import differences as differences
     from cilab.stats.teamwork.conflict import conflict as conflict
     from cilab.stats.teamwork.conflict import dimension_correlations as dimension_correlations
+    from cilab.stats.teamwork.discrimination import discrimination as discrimination
     from cilab.stats.teamwork.effort import effort as effort
     from cilab.stats.teamwork.failures import failures as failures
     from cilab.stats.teamwork.failures import noticed as noticed
     from cilab.stats.teamwork.fill_in import fill_in as fill_in
+    from cilab.stats.teamwork.item_quality import item_quality as item_quality
     from cilab.stats.teamwork.items import items as items
     from cilab.stats.teamwork.lite import lite as lite
     from cilab.stats.teamwork.lite import lite_curve as lite_curve
     from cilab.stats.teamwork.lite_score import lite_score as lite_score
     from cilab.stats.teamwork.loss import loss as loss
+    from cilab.stats.teamwork.model_check import model_check as model_check
     from cilab.stats.teamwork.pairwise import pairwise as pairwise
     from cilab.stats.teamwork.pareto import pareto as pareto
     from cilab.stats.teamwork.people import people as people
@@ -67,6 +70,7 @@ ESTIMATORS = {
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.scores",
     "disagreement": "maze.disagreement",
+    "discrimination": "teamwork.discrimination",
     "efficiency": "maze.efficiency",
     "effort": "teamwork.effort",
     "failures": "teamwork.failures",
@@ -75,6 +79,7 @@ ESTIMATORS = {
     "grader_agreement": "judges.grading",
     "grounding": "maze.grounding",
     "group_means": "teamwork.scores",
+    "item_quality": "teamwork.item_quality",
     "items": "teamwork.items",
     "leaderboard": "teamwork.scores",
     "lite": "teamwork.lite",
@@ -97,11 +102,12 @@ ESTIMATORS = {
     "variance_components": "teamwork.variance_components",
     "weighting": "teamwork.weighting",
 }
-#: Methods that take any table, not only runs: public too.
+#: Methods that take any table, not only runs, and what is sampled for minutes: public too.
 METHODS = {
     "bradley_terry": "methods.bradley_terry",
     "krippendorff": "methods.coefficients",
     "mediate": "maze.mediation",
+    "model_check": "teamwork.model_check",
 }
 _WHERE = ESTIMATORS | METHODS
 __all__ = ["ESTIMATORS", "METHODS", *sorted(_WHERE)]

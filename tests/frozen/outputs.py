@@ -39,6 +39,7 @@ _MAZES = (
 _FAST = {
     "grounding": {"annotator": "sim:annotator1"},
     "mediation": {"annotator": "sim:annotator1"},
+    "item_quality": {"simulations": 20},
     "power": {"simulations": 20, "tasks_per_dimension": (4,), "seeds": (1,), "differences": (5.0,)},
     "lite": {"splits": 3},
     "lite_curve": {"splits": 3},
@@ -109,6 +110,20 @@ def new_model(release: Any, per_dimension: int) -> pl.DataFrame:
     return runs.select(pl.lit("sim:new").alias("model"), *columns).collect()
 
 
+@cache
+def _mirrored() -> pl.DataFrame:
+    """The release's runs as if every fourth task of a dimension were the mirror of a signal item, six of a family."""
+    number = pl.col("task_id").str.slice(-2).cast(pl.Int64)
+    return (
+        _release()
+        .runs.collect()
+        .with_columns(
+            item=pl.when(number % 4 == 0).then(pl.lit("mirror")).otherwise(pl.lit("signal")),
+            family=pl.format("{}-{}", "dimension", number % 6),
+        )
+    )
+
+
 def _options(name: str) -> dict[str, Any]:
     few = {"resamples": 200} if "resamples" in inspect.signature(getattr(cilab, name)).parameters else {}
     return few | _FAST.get(name, {})
@@ -125,7 +140,7 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
     }
     more["lite_score"] = {"runs_of_new_model": new_model(_release(), 5)}
     for name in sorted(cilab.stats.ESTIMATORS):
-        data = _mazes() if name in _MAZES else _release()
+        data = _mirrored() if name == "discrimination" else _mazes() if name in _MAZES else _release()
         yield name, name, data, _options(name) | more.get(name, {})
     round_, hand = datasets.published_round("2026-10-09"), datasets.hand_worked_round()
     for name in ("leaderboard", "dimensions"):

@@ -22,6 +22,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "effort": _FEW,
     "failures": _FEW,
     "fill_in": _FEW | {"widths": (1.0, 1.5)},
+    "item_quality": {"simulations": 20},
     "leaderboard": _FEW,
     "lite": {"per_dimension": 2, "splits": 2, "method": ("greedy", "item_response")},
     "lite_curve": {"sizes": (1, 2), "splits": 1, "method": ("greedy",)},
