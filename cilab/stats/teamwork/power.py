@@ -529,7 +529,7 @@ def _play(
     p = expit(logits + world.cell_sd * rng.standard_normal((2, *shape)))
     y, m = _passes(n_seeds, p, rng) / n_seeds, rng.random((2, *shape)) < share
     scatter = np.ones(shape[1]) if world.scatter is None else world.scatter
-    for d in np.flatnonzero(scatter < 1):
+    for d in np.flatnonzero(scatter < 1).tolist():
         y[:, :, d] = _grades(n_seeds, p[:, :, d], float(scatter[d]), rng)
     return y, m
 
@@ -540,7 +540,7 @@ def _grades(n: int, p: Array, scatter: float, rng: np.random.Generator) -> Array
         return p
     weight = 1 / scatter - 1
     inside = np.clip(p, 1e-9, 1 - 1e-9)
-    return sum(rng.beta(weight * inside, weight * (1 - inside)) for _ in range(n)) / n
+    return np.mean([rng.beta(weight * inside, weight * (1 - inside)) for _ in range(n)], axis=0)
 
 
 def _passes(n: int, p: Array, rng: np.random.Generator) -> Array:

@@ -371,7 +371,9 @@ def _split_half(g: Grid, splits: int, rng: np.random.Generator) -> tuple[pl.Data
         return table, [_line("split_half", "reliability", None, note=_words(_NOT_ABOVE_0, gone), **more), *lines]
     lo, hi = np.clip(spearman_brown(np.quantile(there, [0.025, 0.975])), 0, None)
     if without > bootstrap.MOST_UNDEFINED * splits or hi - lo < _ALIKE:
-        ends = {"note": _words(gone, None if without > bootstrap.MOST_UNDEFINED * splits else "all halvings agree")}
+        ends: dict[str, Any] = {
+            "note": _words(gone, None if without > bootstrap.MOST_UNDEFINED * splits else "all halvings agree")
+        }
     else:
         ends = {"lo": float(lo), "hi": float(hi), "interval": "halvings", "note": gone}
     return table, [_line("split_half", "reliability", float(spearman_brown(np.array(mean))), **ends, **more), *lines]
