@@ -15,6 +15,7 @@ from scipy import stats as scipy_stats
 from cilab.core.errors import TableError
 from cilab.results.result import Result
 from cilab.stats.maze.gap import gap
+from tests.stats.maze_runs import guarded
 
 # Worked by hand: full has mean 0.9 and sd sqrt(0.04 / 3); distributed 0.6 and 0.1; pair 0 and sqrt(0.08 / 3).
 HAND = {
@@ -55,8 +56,10 @@ def test_mean_standard_error_and_interval_are_those_worked_by_hand() -> None:
     assert [full["n"], distributed["n"], pair["n"]] == [4, 3, 4]
     assert full["mean"] == pytest.approx(0.9)
     assert full["se"] == pytest.approx(0.05773503)
-    # t with 3 degrees of freedom: 3.182446; these rows name no maze, so each rollout stands for itself.
-    assert (full["lo"], full["hi"]) == (pytest.approx(0.7162614), pytest.approx(1.0837386))
+    # These rows name no maze, so each rollout stands for itself.
+    assert (full["lo"], full["hi"]) == pytest.approx(guarded(HAND["solo_full"]))
+    # t with 3 degrees of freedom: 3.182446. Negative outcomes have no bounds.
+    assert (pair["lo"], pair["hi"]) == (pytest.approx(-0.2598457), pytest.approx(0.2598457))
     assert (full["n_clusters"], full["no_interval"]) == (4, None)
     assert "11 rollouts name no maze (task_id): each stands for itself." in result.notes()
     assert distributed["se"] == pytest.approx(0.05773503)
@@ -277,12 +280,12 @@ def test_the_printed_table_has_the_numbers_and_says_what_was_left_out() -> None:
     refused = rollouts("sim/<b>", {"pair": [0.0]}, status="refused", run_id=None)
     result = gap(pl.concat([rollouts("sim/<b>", HAND), refused]))
     page = result._repr_html_()
-    assert "0.90 ± 0.18 (4)" in page
+    assert "0.00 ± 0.26 (4)" in page
     assert "0.60 ± 0.26 *" in page
     assert "Left out 1: 1 refused." in page
     assert "simulated agents" in page
     assert "sim/&lt;b&gt;" in page and "<b>" not in page
-    assert "0.90 ± 0.18 (4)" in repr(result)
+    assert "0.00 ± 0.26 (4)" in repr(result)
     assert "SIMULATED" in repr(result)
 
 

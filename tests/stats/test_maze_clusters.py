@@ -18,7 +18,8 @@ from cilab.stats.maze.gap import gap
 from cilab.stats.maze.pairs import pairs
 from cilab.stats.maze.relay import relay
 from cilab.stats.methods.means import Sample, Units, clustered_contrast, clustered_mean
-from tests.stats.maze_runs import dataset, frame, pair, rollouts
+from cilab.stats.methods.uncertainty import mean_bounds
+from tests.stats.maze_runs import dataset, frame, guarded, pair, rollouts
 
 matplotlib.use("Agg")
 
@@ -128,6 +129,17 @@ def test_a_relay_in_two_mazes_has_points_without_intervals_or_p_and_says_why() -
     assert [row[c] for c in ("lo", "over_weak_lo", "over_weak_p", "closed_lo")] == [None] * 4
     assert row["reason"] == "over two weak: too few: 2 mazes; gap closed: too few: 2 mazes: no interval"
     assert "No interval of 1 difference: too few: 2 mazes." in result.notes()
+
+
+def test_a_few_mazes_that_happen_to_be_alike_do_not_make_a_narrow_interval() -> None:
+    (row,) = pairs(frame(pair("a", "b", [0.9, 0.9, 0.91]))).table.iter_rows(named=True)
+    score = mean_bounds(np.array([0.9, 0.9, 0.91]))
+    assert (row["lo"], row["hi"]) == (pytest.approx(score.lo), pytest.approx(score.hi))
+    # A way that may be lost altogether has no such bounds; nor is it needed with ten mazes.
+    for values in ([-0.1, -0.1, -0.09], [0.9, 0.91] * 5):
+        (row,) = pairs(frame(pair("a", "b", values))).table.iter_rows(named=True)
+        t = scipy_stats.ttest_1samp(values, 0).confidence_interval()
+        assert ends(row) == (pytest.approx(t.low), pytest.approx(t.high))
 
 
 # -- pairing ------------------------------------------------------------------------------------------------
@@ -347,4 +359,5 @@ def test_a_mean_without_an_interval_is_drawn_without_a_bar() -> None:
 def test_pairs_print_a_mean_without_its_interval_as_it_is() -> None:
     ax = pairs(frame(pair("a", "b", [0.5, 0.5]) + pair("b", "a", [0.5, 0.6, 0.7]))).plot()
     words = {t.get_text() for t in ax.texts if t.get_gid() == "cell"}
-    assert words == {"0.50", "0.60\n±0.25"}
+    lo, hi = guarded([0.5, 0.6, 0.7])
+    assert words == {"0.50", f"0.60\n±{(hi - lo) / 2:.2f}"}

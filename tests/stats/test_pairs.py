@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from cilab.core.errors import TableError
 from cilab.datasets import published_table
 from cilab.stats.maze.pairs import PairsResult, pairs, pairs_from_means
-from tests.stats.maze_runs import frame, pair
+from tests.stats.maze_runs import frame, guarded, pair
 
 FAMILIES = {"strong": "one", "weak": "one", "other": "two"}
 BY_HAND = [
@@ -40,7 +40,7 @@ def test_the_matrix_holds_starters_in_rows_in_order_of_their_own_level() -> None
     assert matrix.columns == ["starter", "strong", "other", "weak"]
     assert matrix.row(0)[1:] == (pytest.approx(0.9), 1.0, pytest.approx(0.8))
     assert matrix.row(2)[1:] == (pytest.approx(0.5), None, pytest.approx(0.3))
-    assert result.sheet().cells.row(0)[3].startswith("0.80 ± 0.13")
+    assert result.sheet().cells.row(0)[3].startswith("0.80 ± 0.29")
 
 
 def test_means_and_intervals_are_those_worked_by_hand() -> None:
@@ -51,8 +51,10 @@ def test_means_and_intervals_are_those_worked_by_hand() -> None:
     )
     se = math.sqrt(0.02 / 3 / 4)  # deviations 0.1, -0.1, 0, 0
     assert (row["mean"], row["se"]) == (pytest.approx(0.8), pytest.approx(se))
-    half = 3.182446305 * se  # t with 3 degrees of freedom: four mazes
-    assert (row["lo"], row["hi"]) == (pytest.approx(0.8 - half), pytest.approx(0.8 + half))
+    assert (row["lo"], row["hi"]) == pytest.approx(guarded([0.9, 0.7, 0.8, 0.8]))
+    many = pairs(frame(pair("a", "b", [0.9, 0.7, 0.8, 0.8] * 3))).table.row(0, named=True)
+    half = 2.200985160 * math.sqrt(0.06 / 11 / 12)  # t with 11 degrees of freedom: twelve mazes
+    assert (many["lo"], many["hi"]) == (pytest.approx(0.8 - half), pytest.approx(0.8 + half))
     plain = pairs(frame(BY_HAND), cluster="rollout").table.filter(starter="strong", follower="weak").row(0, named=True)
     assert (plain["lo"], plain["hi"]) == (pytest.approx(0.8 - 1.959964 * se), pytest.approx(0.8 + 1.959964 * se))
 
@@ -268,6 +270,6 @@ def test_more_than_ten_agents_print_as_a_list_of_the_played_pairs_best_first() -
     shown = pairs(frame(rows)).sheet().cells
     assert shown.columns == ["Starter", "Follower", "Outcome", "n", "Left out"]
     assert shown.height == 13
-    assert shown.row(0) == ("m00", "m10", "0.80 ± 0.25", "3", "")
+    assert shown.row(0) == ("m00", "m10", "0.80 ± 0.43", "3", "")
     assert shown.row(1)[:2] == ("m10", "m10") and shown.row(-1) == ("m10", "m00", "–", "0", "2")
     assert pairs(frame(rows[:20])).sheet().cells.columns[0] == "Starter \\ follower"

@@ -21,7 +21,7 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
 from cilab.stats.maze.gap import SETTING_NAMES, SETTINGS, GapResult, gap, lies_below, read_gap_rows
-from cilab.stats.maze.rows import PAPER_MAZES, Density, MazeOutcome, interval_notes
+from cilab.stats.maze.rows import PAPER_MAZES, Density, MazeOutcome, bare, interval_notes
 from cilab.stats.methods.hypothesis_tests import two_sample_t
 from cilab.stats.methods.means import Sample, Units, clustered_contrast, clustered_mean, mean_over
 
@@ -72,8 +72,7 @@ class AblationResult(Result):
             "agent", "setting", as_dict=True, maintain_order=True
         ).items():
             cells = {
-                r["level"]: Interval.of(r, "mean", "lo", "hi", digits=2).half() + (" *" if r["drop_reported"] else "")
-                for r in part.iter_rows(named=True)
+                r["level"]: bare(r).half() + (" *" if r["drop_reported"] else "") for r in part.iter_rows(named=True)
             }
             lines.append(
                 {"Agent": agent, "Setting": SETTING_NAMES[setting]} | {f"{v:g}": cells.get(v, NONE) for v in levels}
@@ -239,7 +238,7 @@ class DistilledResult(Result):
             {
                 "Models": f"{r['distilled']} − {r['base']}",
                 "n": "2",
-                "Gap": Interval.of(r, "diff", "lo", "hi", digits=2).ends(),
+                "Gap": bare(r, "diff").ends(),
                 "p": "",
                 "Note": r["no_interval"] or "",
             }

@@ -20,7 +20,7 @@ from cilab.results.numbers import Interval
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import Density, interval_notes
+from cilab.stats.maze.rows import Density, bare, interval_notes
 from cilab.stats.methods.distributions import share_interval
 from cilab.stats.methods.means import Units, clustered_contrast, clustered_mean, mean_over
 from cilab.stats.methods.uncertainty import too_few
@@ -118,7 +118,7 @@ class EfficiencyResult(Result):
 
 def _mean(row: dict[str, Any] | None) -> str:
     """One decimal: tokens and messages are large."""
-    return Interval.of(row, "mean", "lo", "hi").half()
+    return bare(row, digits=1).half()
 
 
 @estimator

@@ -19,7 +19,7 @@ from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Column, Level
 from cilab.results.estimator import estimator
 from cilab.results.names import row_names
-from cilab.results.numbers import Interval, number
+from cilab.results.numbers import number
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
 from cilab.stats.maze.rows import (
@@ -29,6 +29,7 @@ from cilab.stats.maze.rows import (
     STATUS_REASONS,
     Clustering,
     Density,
+    bare,
     check_models,
     cluster_columns,
     copies,
@@ -154,7 +155,8 @@ def gap(
     Per model and setting the mean over rollouts. A pair is one model at one reasoning setting on both seats
     (`version == "pair"`, `partner_model == model` and `partner_effort == effort`). What was sampled are the mazes, so
     repeats of one maze are no new evidence: intervals are taken over mazes, by the rule of
-    `cilab.stats.methods.uncertainty` (Student's t; for `success` the score interval), and not clipped. The two
+    `cilab.stats.methods.uncertainty` (Student's t, for fewer than ten mazes no narrower than the score interval where
+    all outcomes lie between 0 and 1; for `success` the score interval), and not clipped. The two
     differences, degradation (full map to distributed map) and collaboration gap (distributed map to pair), are paired
     by maze, so that what is hard in both settings cancels. They are reported where their interval lies above 0.
 
@@ -412,11 +414,11 @@ def _chance_words(floor: float | None, n: int) -> str:
 
 
 def _mean_text(cell: dict[str, Any] | None) -> str:
-    return "" if cell is None else f"{Interval.of(cell, 'mean', 'lo', 'hi', digits=2).half()} ({cell['n']})"
+    return "" if cell is None else f"{bare(cell).half()} ({cell['n']})"
 
 
 def _drop_text(row: dict[str, Any], name: str) -> str:
-    return Interval.of(row, name, digits=2).half("") + (" *" if row[f"{name}_reported"] else "")
+    return bare(row, name).half("") + (" *" if row[f"{name}_reported"] else "")
 
 
 def _listed(left_out: dict[str, int]) -> str:

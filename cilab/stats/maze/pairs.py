@@ -22,7 +22,7 @@ from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import Clustering, Density, MazeOutcome, interval_notes
+from cilab.stats.maze.rows import Clustering, Density, MazeOutcome, bare, interval_notes
 from cilab.stats.methods.hypothesis_tests import adjust, sign_test, two_sample_t
 from cilab.stats.methods.means import (
     Sample,
@@ -302,8 +302,8 @@ def pairs(
     for key, part in found.rows.partition_by("first", "second", as_dict=True).items():
         used = part.filter(pl.col("reason").is_null())
         scored = maze_rows.sample(used)
-        beside = {"mazes": maze_rows.by_maze(used), "sample": scored}
-        cells[key] = _Cell(*key, n_left_out=part.height - used.height, **clustered_mean(scored, units), **beside)
+        beside: dict[str, Any] = {"mazes": maze_rows.by_maze(used), "sample": scored, **clustered_mean(scored, units)}
+        cells[key] = _Cell(*key, n_left_out=part.height - used.height, **beside)
     known = maze_rows.families(data, {a for key in cells for a in key}, families)
     return _result(
         cells,
@@ -642,7 +642,7 @@ def _ordering_statements(ordering: pl.DataFrame, ci_level: float) -> Iterable[st
         p = "" if over["p"] is None else f" (t over pairs, p = {over['p']:.2g})"
         yield (
             f"Starting with the stronger agent instead of the weaker changes the mean by "
-            f"{Interval.of(over, 'diff', 'lo', 'hi', digits=2).ends()} over {len(diffs)} pairs{p}; in {clear} of them "
+            f"{bare(over, 'diff').ends()} over {len(diffs)} pairs{p}; in {clear} of them "
             "the interval excludes 0."
         )
     found = ordering.filter(pl.col("paired_p_adjusted") < 0.05)
@@ -654,4 +654,4 @@ def _ordering_statements(ordering: pl.DataFrame, ci_level: float) -> Iterable[st
 
 
 def _mean(row: Mapping[str, Any] | None) -> str:
-    return Interval.of(row, "mean", "lo", "hi", digits=2).half()
+    return bare(row).half()

@@ -16,14 +16,13 @@ from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
 from cilab.results.arguments import Column, Level, Resamples, Seed
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import Clustering, Density, MazeOutcome, interval_notes
+from cilab.stats.maze.rows import Clustering, Density, MazeOutcome, bare, interval_notes
 from cilab.stats.methods.means import Units, clustered_mean
 from cilab.stats.methods.ratings import MOST_UNDEFINED
-from cilab.stats.methods.uncertainty import LEAST_UNITS, NO_SPREAD, Bounds, draw_bounds, too_few
+from cilab.stats.methods.uncertainty import LEAST_UNITS, NO_SPREAD, Bounds, IntervalKind, draw_bounds, too_few
 
 #: Gaps and spreads below are rounding.
 _NOTHING = 1e-12
@@ -100,7 +99,7 @@ class RelayResult(Result):
             for r in self.references.iter_rows(named=True)
         ]
         for r in self.table.iter_rows(named=True):
-            over, closed = (Interval.of(r, name, digits=2).ends() for name in ("over_weak", "closed"))
+            over, closed = (bare(r, name).ends() for name in ("over_weak", "closed"))
             lines.append(
                 {"Strong": r["strong"], "Weak": r["weak"], "Relay": KINDS[r["kind"]], "K": str(r["k"])}
                 | {"Mean": _mean(r), "n": str(r["n"]), "Over two weak": over, "Gap closed": closed}
@@ -310,7 +309,8 @@ def _closed_bounds(values: np.ndarray, mazes: Sequence[str], asked: _Asked) -> B
         return Bounds(n_clusters=n, reason=too_few(n, unit))
     if undefined > MOST_UNDEFINED:
         return Bounds(n_clusters=n, reason=f"no gap in {100 * undefined:.0f}% of the resamples")
-    draws, kind = reached[there] / gap[there], "percentile" if asked.units.plain else "rule"
+    draws = reached[there] / gap[there]
+    kind: IntervalKind = "percentile" if asked.units.plain else "rule"
     if np.ptp(draws) < _NOTHING:
         return Bounds(n_clusters=n, reason=NO_SPREAD)
     return draw_bounds(draws, n, interval=kind, ci_level=asked.units.ci_level, unit=unit)
@@ -360,10 +360,10 @@ def _statements(table: pl.DataFrame, contrasts: pl.DataFrame) -> list[str]:
             out.append(f"{team}: priming is better than recovery at {clear} of {both.height} K (interval over 0).")
         falls = mine.filter((pl.col("what") == "slope of recovery") & pl.col("diff").is_not_null())
         for row in falls.iter_rows(named=True):
-            change = Interval.of(row, "diff", "lo", "hi", digits=2).ends()
+            change = bare(row, "diff").ends()
             out.append(f"{team}: a later recovery changes the outcome by {change} per turn.")
     return out
 
 
 def _mean(row: Mapping[str, Any]) -> str:
-    return Interval.of(row, "mean", "lo", "hi", digits=2).half()
+    return bare(row).half()

@@ -18,7 +18,7 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, read_rows, runs_of
 from cilab.core.vocabulary import check_statuses
 from cilab.results.arguments import numeric, or_none
-from cilab.results.numbers import percent
+from cilab.results.numbers import Interval, percent
 from cilab.stats.methods.means import Sample, Units, z_of
 from cilab.stats.methods.uncertainty import Bounds, mean_bounds, t_test_p, too_few
 
@@ -75,9 +75,10 @@ class Clustering:
     alone: int = 0
     of_maze: Mapping[str, int] | None = None
 
-    def units(self, ci_level: float, outcome: str = "weighted_outcome") -> Units:
-        """How the intervals of an outcome are taken. By `rollout` they are the paper's."""
-        return Units(self.unit, ci_level, share=outcome == "success", plain=self.name == "rollout")
+    def units(self, ci_level: float, outcome: str | None = None) -> Units:
+        """How intervals of an outcome (None: a number without bounds) are taken. By `rollout` they are the paper's."""
+        kind = {"share": outcome == "success", "fraction": outcome == "weighted_outcome"}
+        return Units(self.unit, ci_level, **kind, plain=self.name == "rollout")
 
     def level(self, units: Units) -> str:
         """The interval in words: `95% interval (t over mazes)`."""
@@ -499,6 +500,12 @@ def sample(rows: pl.DataFrame, column: str = "value") -> Sample:
     """The known values of a column, and the clusters of their rollouts."""
     there = rows.filter(pl.col(column).is_not_null()).sort("unit", column)
     return Sample(there[column].cast(pl.Float64).to_numpy(), there["unit"].to_numpy())
+
+
+def bare(row: Mapping[str, Any] | None, name: str = "mean", *, digits: int = 2) -> Interval:
+    """A number of a table and its interval, without the words of one that is missing: these stand below the sheet."""
+    lo, hi = ("lo", "hi") if name in ("mean", "diff") else (f"{name}_lo", f"{name}_hi")
+    return Interval(None) if row is None else Interval(row[name], row[lo], row[hi], digits)
 
 
 def interval_notes(tables: Mapping[str, Iterable[str | None]]) -> list[str]:

@@ -20,6 +20,8 @@ from cilab.stats.methods import uncertainty
 from cilab.stats.methods.distributions import normal_quantile
 from cilab.stats.methods.uncertainty import LEAST_UNITS, NO_SPREAD, Bounds, linear_bounds, too_few
 
+#: Clusters below which a mean of fractions is guarded (`Units.fraction`).
+FEW = 10
 #: Standard errors below are rounding, not spread.
 _NOTHING = 1e-12
 
@@ -59,12 +61,16 @@ class Units(NamedTuple):
     unit : what a cluster is called.
     ci_level : a fraction.
     share : whether values lie between 0 and 1 (solved or not): the score interval; else Student's t.
+    fraction : whether 0 and 1 are where values usually end (a fraction of a way, which may be negative). A mean of few
+        clusters whose values do lie there then has an interval that is no narrower than the score interval: a few
+        clusters that happen to be alike say little about others.
     plain : whether observations count as independent, with the normal interval of plain standard errors (the paper's).
     """
 
     unit: str
     ci_level: float = CI_LEVEL
     share: bool = False
+    fraction: bool = False
     plain: bool = False
 
 
@@ -84,17 +90,26 @@ def clustered_mean(sample: Sample, units: Units) -> dict[str, Any]:
     elif units.plain:
         found = _normal(mean, mean_interval(sample.values.tolist(), 1.0)["se"], n, n, units)
     else:
-        found = linear_bounds(
-            mean,
-            (sample.values - mean) / n,
-            weight=np.full(n, 1 / n),
-            at=np.full(n, mean),
-            clusters=sample.clusters,
-            span=(0.0, 1.0) if units.share else None,
-            ci_level=units.ci_level,
-            unit=units.unit,
-        )
+        found = _mean_bounds(sample, mean, units, share=units.share)
+        inside = units.fraction and found.n_clusters < FEW and bool(((sample.values >= 0) & (sample.values <= 1)).all())
+        if inside and found.lo is not None and found.hi is not None:
+            wide = _mean_bounds(sample, mean, units, share=True)
+            found = found._replace(lo=min(found.lo, wide.lo or 0.0), hi=max(found.hi, wide.hi or 0.0))
     return {"n": n, "mean": mean, **_columns(found)}
+
+
+def _mean_bounds(sample: Sample, mean: float, units: Units, *, share: bool) -> Bounds:
+    n = len(sample.values)
+    return linear_bounds(
+        mean,
+        (sample.values - mean) / n,
+        weight=np.full(n, 1 / n),
+        at=np.full(n, mean),
+        clusters=sample.clusters,
+        span=(0.0, 1.0) if share else None,
+        ci_level=units.ci_level,
+        unit=units.unit,
+    )
 
 
 def clustered_contrast(parts: Sequence[tuple[float, Sample]], units: Units) -> dict[str, Any]:
