@@ -62,7 +62,7 @@ def gap(result: GapResult, *, ax: Axes | None = None, distributed: Literal["repo
 
 def over(result: Result) -> str:
     """What the intervals of a result are taken over, in words."""
-    return plural(result.parameters.get("cluster", "maze"))
+    return plural(result.parameters["cluster"])
 
 
 def _draw_setting(ax: Axes, result: GapResult, setting: str, distributed: str) -> None:
