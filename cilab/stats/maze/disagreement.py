@@ -492,8 +492,14 @@ def disagreement(
     seen = _per_annotator(found.annotations, names)
     rollouts, left_out = _averaged(found.rows, seen, names)
     left_out = {**found.left_out, **left_out}
-    settings = {"cluster": cluster, "resamples": resamples, "seed": seed, "ci_level": CI_LEVEL, "estimator": estimator}
-    settings |= {"interval": interval}
+    settings: dict[str, Any] = {
+        "cluster": cluster,
+        "resamples": resamples,
+        "seed": seed,
+        "ci_level": CI_LEVEL,
+        "estimator": estimator,
+    }
+    settings["interval"] = interval
     groups = cl.clusters(rollouts[cluster])
     cl.warn_if_few(groups, cluster)
     fitted, failed = _models_of(rollouts, settings, found.provenance)
