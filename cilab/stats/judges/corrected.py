@@ -26,7 +26,6 @@ from cilab.stats.methods.misclassification import Corrected, Rate, error_rates, 
 from cilab.stats.methods.uncertainty import linear_bounds
 from cilab.stats.teamwork import task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
-from cilab.stats.teamwork.variance_components import AUTO, task_clusters
 
 #: The lines of a group, in words.
 METHODS = {
@@ -111,7 +110,6 @@ def corrected(
     by: Literal["row", "dimension"] | None = "row",
     success: Annotated[float | None, _SUCCESS] = None,
     sample: Annotated[Any, inside] = None,
-    cluster: str = AUTO,
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> CorrectedScores:
@@ -136,11 +134,9 @@ def corrected(
     sample : how the labelled units were drawn, if not all had the same chance: a frame with `run_id` (and `index`) and
         either `weight` (one over the chance) or `stratum` and `stratum_size`, as `cilab.sample_runs(...).table` has.
         What was labelled without standing there is left out and counted.
-    cluster : which tasks were sampled together: `auto` (column `family` where it is there, else the task), `task`, or a
-        column of the runs or tasks.
     ci_level : of the intervals.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`; the
-        judged score is the one before reviews, whatever `reviews` says.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`; the judged score is the one before reviews, whatever `reviews` says.
 
     Returns
     -------
@@ -163,12 +159,10 @@ def corrected(
     units, extra = _units(study, g, of, people)
     units, left = _labelled(units, study, of, people)
     units, more = _weighed(units, sample)
-    codes, cluster_name = task_clusters(study, g, cluster)
-    unit = "task" if cluster_name == "task" else cluster_name
     if of == "score" and success is not None:
         passed = [(pl.col(c) >= success - task_runs.SAME).cast(pl.Float64).alias(c) for c in ("judged", "people")]
         units = units.with_columns(passed)
-    clusters = codes[units["t"].to_numpy()]
+    clusters, unit = g.clusters[units["t"].to_numpy()], g.cluster_name
     rates, confusion, graded = _errors(units, ci_level)
     lines = []
     for name, part, at in _groups(g, units, of, by):
@@ -182,7 +176,7 @@ def corrected(
         n_used=n_runs,
         n_left_out=task_runs.left_out(g, n_runs, extra),
         provenance=g.provenance,
-        parameters={**g.asked, "reviews": "ignore", "cluster_column": cluster_name},
+        parameters={**g.asked, "reviews": "ignore", "cluster_column": g.cluster_name},
         caption=(
             f"{'Share of messages that give way' if of == 'gives_way' else _words(success)} in percent, as judged and "
             f"corrected by people's verdicts on {units['people'].is_not_null().sum():,} of {units.height:,} "

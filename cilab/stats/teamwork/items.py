@@ -63,7 +63,8 @@ def items(study: Any, **scope: Unpack[Scope]) -> ItemsResult:
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.core.frames import as_frame, runs_of
+from cilab.core.frames import as_frame
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
 from cilab.results.arguments import Level, check, inside
@@ -51,7 +51,7 @@ WORDS = {
 }
 _UNITS = ("row", "dimension", "family", "task", "judge")
 #: Clusters of tasks unless told otherwise: by this column where the data have it, else each task by itself.
-AUTO, TASK, FAMILY = "auto", "task", "family"
+TASK = "task"
 _SHORT = {name: words.split(" (")[0].split(",")[0] for name, words in WORDS.items()}
 #: In this order a component gives way to an earlier one with which it coincides.
 _FIRST: tuple[str, ...] = (
@@ -171,7 +171,6 @@ def variance_components(
     study: Any,
     *,
     ratings: Annotated[Any, inside] = None,
-    cluster: str = AUTO,
     tasks_per_dimension: Sizes = TASKS,
     seeds: Sizes = SEEDS,
     judges: Sizes = JUDGES_TRIED,
@@ -196,12 +195,10 @@ def variance_components(
     ratings : judges' scores of the same runs, to tell judges apart: a frame `run_id, judge, score` (fractions), or
         `labels`: of the study's labels by the two judges who see every message, the share of a run's messages that do
         not give way. None: the score of the run, without judges.
-    cluster : which tasks were sampled together: the column of the runs or tasks that names the family of a task, as
-        `family` or `source_family`. Families are taken within a dimension, a task without one is a family of its own.
-        `auto`: column `family` where it is there and not all null. `task`: no families.
     tasks_per_dimension, seeds, judges : what the D study tries.
     ci_level : of the intervals.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -230,8 +227,7 @@ def variance_components(
     g = grid(study, **scope)
     g.need_known_tasks("variance_components")
     seen = _seen(study, g, ratings)
-    clusters, cluster_name = task_clusters(study, g, cluster)
-    groups = None if cluster_name == TASK else _within_dimension(g, clusters)
+    groups = None if g.cluster_name == TASK else _within_dimension(g, g.clusters)
     fit = _fitted(g, seen, groups)
     design = _Design(g, seen, groups, fit, ci_level)
     remarks = (*g.notes, *fit.remarks, *design.remarks(seeds))
@@ -244,7 +240,7 @@ def variance_components(
         n_used=seen.n_runs if ratings is not None else g.n_used,
         n_left_out=g.n_left_out if ratings is None else _without(g, seen),
         provenance=g.provenance,
-        parameters={**g.asked, "rows": g.rows.height, "cluster_column": cluster_name},
+        parameters={**g.asked, "rows": g.rows.height, "cluster_column": g.cluster_name},
         caption=(
             f"Variance of the scores of {fit.n:,} {'runs' if seen.judge is None else 'judgements'} by REML, as share "
             f"of the sum, with {percent(ci_level)} intervals. Rows count on the tasks that they {g.gate_words}."
@@ -326,56 +322,10 @@ def _from_labels(study: Any) -> pl.DataFrame:
     return _checked(by_run)
 
 
-def task_clusters(study: Any, g: Grid, cluster: str) -> tuple[Codes, str]:
-    """Code of the cluster of each task, shape (T,), and the column that names it; `task` where each is its own.
-
-    Raises
-    ------
-    TableError
-        There is no such column, it is null for every task, or a task has two values.
-    """
-    each = np.arange(g.tasks.height)
-    if cluster == TASK:
-        return each, TASK
-    name = FAMILY if cluster == AUTO else cluster
-    found = _task_column(study, name)
-    if found is None:
-        if cluster == AUTO:
-            return each, TASK
-        raise TableError(f"cluster: neither runs nor tasks have a column {cluster!r}; give its name, 'auto' or 'task'")
-    double = found.filter(pl.col("task_id").is_duplicated())["task_id"]
-    if double.len():
-        raise TableError(f"cluster: task {double.sort()[0]} has two values of {name}; a task lies in one cluster")
-    tasks = g.tasks.select("task_id").join(found, on="task_id", how="left", maintain_order="left")
-    if tasks["family"].null_count() == tasks.height:
-        if cluster == AUTO:
-            return each, TASK
-        raise TableError(f"cluster: column {cluster!r} is null for every task")
-    own = pl.concat_str(pl.lit("task "), "task_id")
-    codes = tasks.select(pl.coalesce("family", own).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
-    return codes, name
-
-
 def _within_dimension(g: Grid, clusters: Codes) -> Codes:
     """The same with a cluster of its own in each dimension."""
     dims = np.repeat(np.arange(len(g.slices)), [s.stop - s.start for s in g.slices])
     return np.unique(dims * (int(clusters.max()) + 1) + clusters, return_inverse=True)[1].reshape(-1)
-
-
-def _task_column(study: Any, name: str) -> pl.DataFrame | None:
-    """`task_id` and the column as `family`, of the tasks table or else of the runs; one line per task and value."""
-    table = getattr(study, "tasks", None)
-    lazies = [table.lazy()] if isinstance(table, pl.LazyFrame | pl.DataFrame) else []
-    for lazy in [*lazies, runs_of(study, ("task_id", name))]:
-        if {"task_id", name} <= set(lazy.collect_schema().names()):
-            own = pl.col(name).cast(pl.String).alias("family")
-            found = lazy.select(pl.col("task_id").cast(pl.String), own).drop_nulls().unique().collect()
-            if found.height:
-                return found
-            there = found
-        else:
-            there = None
-    return there
 
 
 # -- the fit ----------------------------------------------------------------------------------------------
