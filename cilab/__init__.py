@@ -35,15 +35,18 @@ if TYPE_CHECKING:
     from cilab.core import registry as registry
     from cilab.stats import ablation as ablation
     from cilab.stats import agreement as agreement
+    from cilab.stats import all_pairs as all_pairs
     from cilab.stats import bradley_terry as bradley_terry
     from cilab.stats import capability as capability
     from cilab.stats import compare as compare
     from cilab.stats import conflict as conflict
     from cilab.stats import contamination as contamination
+    from cilab.stats import corrected as corrected
     from cilab.stats import differences as differences
     from cilab.stats import dimension_correlations as dimension_correlations
     from cilab.stats import dimensions as dimensions
     from cilab.stats import disagreement as disagreement
+    from cilab.stats import discrimination as discrimination
     from cilab.stats import drift as drift
     from cilab.stats import efficiency as efficiency
     from cilab.stats import effort as effort
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from cilab.stats import grader_agreement as grader_agreement
     from cilab.stats import grounding as grounding
     from cilab.stats import group_means as group_means
+    from cilab.stats import item_quality as item_quality
     from cilab.stats import items as items
     from cilab.stats import krippendorff as krippendorff
     from cilab.stats import leaderboard as leaderboard
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from cilab.stats import loss as loss
     from cilab.stats import mediate as mediate
     from cilab.stats import mediation as mediation
+    from cilab.stats import model_check as model_check
     from cilab.stats import noticed as noticed
     from cilab.stats import pairs as pairs
     from cilab.stats import pairwise as pairwise
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
     from cilab.stats import sources as sources
     from cilab.stats import takeover as takeover
     from cilab.stats import validity as validity
+    from cilab.stats import variance_components as variance_components
     from cilab.stats import weighting as weighting
     from cilab.store.study import RemoteStudy, Study
 

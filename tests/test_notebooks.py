@@ -52,7 +52,9 @@ FIGURES = {
     "plan": ["power"],
     **MAZE_FIGURES,
     "sensitivity": ["ranks", "scores"],
+    "variance_components": ["components"],
     "ask": ["own_rule"],
+    "item_quality": ["quality"],
     "bring_your_own_data": ["leaderboard"],
     "reproduce": [*_PAPER_1, *_PAPER_2, "appendix_c3", "appendix_e", "section_4_4", "table_08", "table_3"],
 }

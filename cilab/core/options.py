@@ -20,7 +20,19 @@ CI_LEVEL = 0.95
 NAMES = (
     *("ci_level", "resamples", "seed", "gate", "version", "allow_partial", "reviews", "benchmark", "models"),
     *("common_tasks", "cluster", "refused", "missing"),
-    *("dimensions", "groups", "rater", "outcome", "maze_size", "wall_density", "arm", "splits", "method"),
+    *(
+        "interval",
+        "margin",
+        "dimensions",
+        "groups",
+        "rater",
+        "outcome",
+        "maze_size",
+        "wall_density",
+        "arm",
+        "splits",
+        "method",
+    ),
 )
 _SET: ContextVar[Mapping[str, Any]] = ContextVar("cilab.options", default=MappingProxyType({}))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.judges.agreement import agreement as agreement
+    from cilab.plots.judges.corrected import corrected as corrected
     from cilab.plots.judges.grading import grading as grading
     from cilab.plots.maze.ablation import ablation as ablation
     from cilab.plots.maze.ablation import distilled as distilled
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.maze.mediation import mediation as mediation
     from cilab.plots.maze.pairs import pairs as pairs
     from cilab.plots.maze.relay import relay as relay
+    from cilab.plots.teamwork.all_pairs import all_pairs as all_pairs
     from cilab.plots.teamwork.capability import capability as capability
     from cilab.plots.teamwork.conflict import conflict as conflict
     from cilab.plots.teamwork.conflict import dimension_correlations as dimension_correlations
@@ -33,9 +35,11 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.differences import drop as drop
     from cilab.plots.teamwork.dimensions import dimensions as dimensions
     from cilab.plots.teamwork.dimensions import profiles as profiles
+    from cilab.plots.teamwork.discrimination import discrimination as discrimination
     from cilab.plots.teamwork.effort import effort as effort
     from cilab.plots.teamwork.failures import failures as failures
     from cilab.plots.teamwork.fill_in import fill_in as fill_in
+    from cilab.plots.teamwork.item_quality import item_quality as item_quality
     from cilab.plots.teamwork.items import items as items
     from cilab.plots.teamwork.leaderboard import leaderboard as leaderboard
     from cilab.plots.teamwork.lite import lite as lite
@@ -56,18 +60,22 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.plots.teamwork.sources import sources as sources
     from cilab.plots.teamwork.takeover import takeover as takeover
     from cilab.plots.teamwork.validity import validity as validity
+    from cilab.plots.teamwork.variance_components import variance_components as variance_components
 
 #: Figures by name, and the module of each: loaded when it is first asked for, as a report needs three of thirty.
 _FIGURES = {
     "ablation": "maze.ablation",
     "agreement": "judges.agreement",
+    "all_pairs": "teamwork.all_pairs",
     "capability": "teamwork.capability",
     "conflict": "teamwork.conflict",
     "contamination": "teamwork.rounds",
+    "corrected": "judges.corrected",
     "differences": "teamwork.differences",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.dimensions",
     "disagreement": "maze.disagreement",
+    "discrimination": "teamwork.discrimination",
     "distilled": "maze.ablation",
     "drift": "teamwork.rounds",
     "drop": "teamwork.differences",
@@ -79,6 +87,7 @@ _FIGURES = {
     "gap": "maze.gap",
     "grading": "judges.grading",
     "grounding": "maze.grounding",
+    "item_quality": "teamwork.item_quality",
     "items": "teamwork.items",
     "joint_points": "teamwork.conflict",
     "leaderboard": "teamwork.leaderboard",
@@ -103,6 +112,7 @@ _FIGURES = {
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",
+    "variance_components": "teamwork.variance_components",
 }
 __all__ = sorted(_FIGURES)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.judges.agreement import agreement as agreement
+    from cilab.stats.judges.corrected import corrected as corrected
     from cilab.stats.judges.grading import grader_agreement as grader_agreement
     from cilab.stats.maze.ablation import ablation as ablation
     from cilab.stats.maze.disagreement import disagreement as disagreement
@@ -23,23 +24,27 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.maze.relay import relay as relay
     from cilab.stats.methods.bradley_terry import bradley_terry as bradley_terry
     from cilab.stats.methods.coefficients import krippendorff as krippendorff
+    from cilab.stats.teamwork.all_pairs import all_pairs as all_pairs
     from cilab.stats.teamwork.capability import capability as capability
     from cilab.stats.teamwork.compare import compare as compare
     from cilab.stats.teamwork.compare import differences as differences
     from cilab.stats.teamwork.conflict import conflict as conflict
     from cilab.stats.teamwork.conflict import dimension_correlations as dimension_correlations
     from cilab.stats.teamwork.contamination import contamination as contamination
+    from cilab.stats.teamwork.discrimination import discrimination as discrimination
     from cilab.stats.teamwork.drift import drift as drift
     from cilab.stats.teamwork.effort import effort as effort
     from cilab.stats.teamwork.equate import equate as equate
     from cilab.stats.teamwork.failures import failures as failures
     from cilab.stats.teamwork.failures import noticed as noticed
     from cilab.stats.teamwork.fill_in import fill_in as fill_in
+    from cilab.stats.teamwork.item_quality import item_quality as item_quality
     from cilab.stats.teamwork.items import items as items
     from cilab.stats.teamwork.lite import lite as lite
     from cilab.stats.teamwork.lite import lite_curve as lite_curve
     from cilab.stats.teamwork.lite_score import lite_score as lite_score
     from cilab.stats.teamwork.loss import loss as loss
+    from cilab.stats.teamwork.model_check import model_check as model_check
     from cilab.stats.teamwork.pairwise import pairwise as pairwise
     from cilab.stats.teamwork.pareto import pareto as pareto
     from cilab.stats.teamwork.passes import pass_hat_k as pass_hat_k
@@ -53,20 +58,24 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from cilab.stats.teamwork.sources import sources as sources
     from cilab.stats.teamwork.takeover import takeover as takeover
     from cilab.stats.teamwork.validity import validity as validity
+    from cilab.stats.teamwork.variance_components import variance_components as variance_components
     from cilab.stats.teamwork.weighting import weighting as weighting
 
 #: Estimators by the name that a notebook types, and the module that defines each.
 ESTIMATORS = {
     "ablation": "maze.ablation",
     "agreement": "judges.agreement",
+    "all_pairs": "teamwork.all_pairs",
     "capability": "teamwork.capability",
     "compare": "teamwork.compare",
     "conflict": "teamwork.conflict",
     "contamination": "teamwork.contamination",
+    "corrected": "judges.corrected",
     "differences": "teamwork.compare",
     "dimension_correlations": "teamwork.conflict",
     "dimensions": "teamwork.scores",
     "disagreement": "maze.disagreement",
+    "discrimination": "teamwork.discrimination",
     "drift": "teamwork.drift",
     "efficiency": "maze.efficiency",
     "effort": "teamwork.effort",
@@ -77,6 +86,7 @@ ESTIMATORS = {
     "grader_agreement": "judges.grading",
     "grounding": "maze.grounding",
     "group_means": "teamwork.scores",
+    "item_quality": "teamwork.item_quality",
     "items": "teamwork.items",
     "leaderboard": "teamwork.scores",
     "lite": "teamwork.lite",
@@ -97,13 +107,15 @@ ESTIMATORS = {
     "sources": "teamwork.sources",
     "takeover": "teamwork.takeover",
     "validity": "teamwork.validity",
+    "variance_components": "teamwork.variance_components",
     "weighting": "teamwork.weighting",
 }
-#: Methods that take any table, not only runs: public too.
+#: Methods that take any table, not only runs, and what is sampled for minutes: public too.
 METHODS = {
     "bradley_terry": "methods.bradley_terry",
     "krippendorff": "methods.coefficients",
     "mediate": "maze.mediation",
+    "model_check": "teamwork.model_check",
 }
 _WHERE = ESTIMATORS | METHODS
 __all__ = ["ESTIMATORS", "METHODS", *sorted(_WHERE)]

@@ -5,8 +5,8 @@ DataFrame), gives expressions or LazyFrames; reads no file, collects nothing. Ev
 is, and its columns carry its definition in their names: `noticed_by_labels` and `noticed_by_labels_or_evidence` are two
 questions and never share a column.
 
-Unknown stays unknown: a run without any label has a null, not a False. The papers count it as not noticed; that is
-`.fill_null(False)`, written by whoever means it.
+Unknown stays unknown: a run without any label has a null, not a False, and the estimators leave it out and count it. To
+count it as not noticed is `.fill_null(False)`, written by whoever means it.
 
 Examples
 --------

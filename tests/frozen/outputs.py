@@ -39,6 +39,7 @@ _MAZES = (
 _FAST = {
     "grounding": {"annotator": "sim:annotator1"},
     "mediation": {"annotator": "sim:annotator1"},
+    "item_quality": {"simulations": 20},
     "power": {"simulations": 20, "tasks_per_dimension": (4,), "seeds": (1,), "differences": (5.0,)},
     "lite": {"splits": 3},
     "lite_curve": {"splits": 3},
@@ -123,6 +124,20 @@ def new_round(release: Any, per_dimension: int) -> pl.DataFrame:
     return runs.select(names, *columns).collect()
 
 
+@cache
+def _mirrored() -> pl.DataFrame:
+    """The release's runs as if every fourth task of a dimension were the mirror of a signal item, six of a family."""
+    number = pl.col("task_id").str.slice(-2).cast(pl.Int64)
+    return (
+        _release()
+        .runs.collect()
+        .with_columns(
+            item=pl.when(number % 4 == 0).then(pl.lit("mirror")).otherwise(pl.lit("signal")),
+            family=pl.format("{}-{}", "dimension", number % 6),
+        )
+    )
+
+
 def _options(name: str) -> dict[str, Any]:
     few = {"resamples": 200} if "resamples" in inspect.signature(getattr(cilab, name)).parameters else {}
     return few | _FAST.get(name, {})
@@ -134,18 +149,21 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
     more: dict[str, dict[str, Any]] = {
         "capability": {"measures": pl.DataFrame({"model": models, "index": [float(i) for i in range(len(models))]})},
         "compare": {"a": models[0], "b": models[1]},
+        "corrected": {"of": "gives_way", "by": "dimension"},
         "people": {"table": datasets.published_table("people")},
     }
     more["lite_score"] = {"runs_of_new_model": new_model(_release(), 5)}
     more["equate"] = {"new": new_round(_release(), 6)}
     for name in sorted(cilab.stats.ESTIMATORS):
-        data = _mazes() if name in _MAZES else _release()
+        data = _mirrored() if name == "discrimination" else _mazes() if name in _MAZES else _release()
         yield name, name, data, _options(name) | more.get(name, {})
     round_, hand = datasets.published_round("2026-10-09"), datasets.hand_worked_round()
     for name in ("leaderboard", "dimensions"):
         yield f"{name}.round", name, round_, {"resamples": 200}
         yield f"{name}.hand", name, hand, {"resamples": 200}
     yield "leaderboard.gate_off", "leaderboard", hand, {"resamples": 200, "gate": "off"}
+    for name in ("compare", "differences"):  # the papers' intervals, by name
+        yield f"{name}.percentile", name, _release(), {"resamples": 200, "interval": "percentile", **more.get(name, {})}
 
 
 def result(found: Any) -> dict[str, Any]:

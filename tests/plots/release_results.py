@@ -13,6 +13,7 @@ from tests.frozen.outputs import new_model, new_round
 _FEW: dict[str, Any] = {"resamples": 50}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "agreement": _FEW,
+    "all_pairs": {"resamples": 200},
     "capability": _FEW,
     "conflict": _FEW,
     "differences": _FEW,
@@ -22,6 +23,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "effort": _FEW,
     "failures": _FEW,
     "fill_in": _FEW | {"widths": (1.0, 1.5)},
+    "item_quality": {"simulations": 20},
     "leaderboard": _FEW,
     "lite": {"per_dimension": 2, "splits": 2, "method": ("greedy", "item_response")},
     "lite_curve": {"sizes": (1, 2), "splits": 1, "method": ("greedy",)},

@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import polars as pl
 
+import cilab
 from cilab import plots
 from cilab.plots.parts import style
 from tests.plots.drawn import ends, marks, overlaps, series, texts
@@ -71,6 +72,20 @@ def test_where_tasks_are_unknown_both_bounds_are_shown() -> None:
         wanted = found.table.select(f"lo_{kind}_points", f"hi_{kind}_points").fill_null(math.nan).rows()
         assert ends(ax, label, 0) == [pytest.approx(e, nan_ok=True) for e in wanted]
     assert texts(ax, "simulated") == []
+    assert overlaps(ax.figure) == []
+
+
+def test_differences_without_an_interval_are_points() -> None:
+    lines = [
+        (model, f"t{t}", "d", version, 1.0 if version == "alone" or model == "a" else 0.0)
+        for model in "ab"
+        for t in range(2)
+        for version in ("alone", "test")
+    ]
+    runs = pl.DataFrame(lines, schema=["model", "task_id", "dimension", "version", "score"], orient="row")
+    ax = cilab.differences(runs.with_columns(status=pl.lit("ok"))).plot()
+    (line,) = [each for each in ax.lines if each.get_label() == "Difference; too few tasks for an interval"]
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([100.0], [0])
     assert overlaps(ax.figure) == []
 
 

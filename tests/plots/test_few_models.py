@@ -41,6 +41,7 @@ SOMETIMES = {
     "conflict": "conflict",
     "joint_points": "conflict",
     "dimension_correlations": "dimension_correlations",
+    "all_pairs": "all_pairs",
     "differences": "differences",
     "agreement": "agreement",
     "takeover": "takeover",

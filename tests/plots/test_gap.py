@@ -90,12 +90,12 @@ def test_the_best_pair_stands_on_top() -> None:
 def test_the_distributed_map_is_drawn_only_where_the_degradation_is_reported() -> None:
     result = result_of(
         {
-            ("drops", "solo_full"): [1.0, 0.99],
-            ("drops", "solo_distributed"): [0.5, 0.51],
-            ("drops", "pair"): [0.4, 0.41],
-            ("keeps", "solo_full"): [1.0, 0.8],
-            ("keeps", "solo_distributed"): [1.0, 0.7],
-            ("keeps", "pair"): [0.3, 0.31],
+            ("drops", "solo_full"): [1.0, 0.99, 0.98],
+            ("drops", "solo_distributed"): [0.5, 0.51, 0.52],
+            ("drops", "pair"): [0.4, 0.41, 0.42],
+            ("keeps", "solo_full"): [1.0, 0.8, 0.9],
+            ("keeps", "solo_distributed"): [1.0, 0.7, 0.9],
+            ("keeps", "pair"): [0.3, 0.31, 0.32],
             ("once", "solo_full"): [1.0],
             ("once", "solo_distributed"): [0.6],
         }

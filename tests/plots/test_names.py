@@ -39,6 +39,7 @@ FIGURES = {
     "loss": "loss",
     "conflict": "conflict",
     "joint_points": "conflict",
+    "all_pairs": "all_pairs",
     "differences": "differences",
     "noticed": "noticed",
     "fill_in": "fill_in",

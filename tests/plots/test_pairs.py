@@ -16,7 +16,7 @@ from cilab.plots.parts import style
 from cilab.stats.maze.pairs import PairsResult, pairs
 from tests.plots.drawn import overlaps, texts
 from tests.plots.maze_results import result
-from tests.stats.maze_runs import frame, pair
+from tests.stats.maze_runs import frame, guarded, pair
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +29,10 @@ def by_hand(prefix: str = "") -> PairsResult:
     """Big is better than small; big > small was played, small > big was not; lonely met nobody else."""
     big, small, lonely = f"{prefix}big", f"{prefix}small", f"{prefix}lonely"
     rows = [
-        *pair(big, big, [1.0, 0.8]),
-        *pair(small, small, [0.2, 0.4]),
-        *pair(big, small, [0.5, 0.6]),
-        *pair(lonely, lonely, [0.9, 0.9]),
+        *pair(big, big, [1.0, 0.8, 0.9]),
+        *pair(small, small, [0.2, 0.4, 0.3]),
+        *pair(big, small, [0.5, 0.6, 0.55]),
+        *pair(lonely, lonely, [0.9, 0.9, 0.9]),
     ]
     return pairs(frame(rows))
 
@@ -48,8 +48,11 @@ def test_starters_are_rows_followers_columns_and_the_better_agent_comes_first() 
 
 
 def test_each_played_cell_prints_mean_and_half_its_interval() -> None:
-    # standard errors by hand: half the distance of two values; 1.96 x 0.1, 1.96 x 0.05, 1.96 x 0.1
-    assert texts(by_hand().plot(), "cell") == ["0.90\n±0.20", "0.55\n±0.10", "0.30\n±0.20"]
+    ends = [guarded(values) for values in ([1.0, 0.8, 0.9], [0.5, 0.6, 0.55], [0.2, 0.4, 0.3])]
+    halves = [f"±{(hi - lo) / 2:.2f}" for lo, hi in ends]
+    assert texts(by_hand().plot(), "cell") == [
+        f"{m}\n{h}" for m, h in zip(("0.90", "0.55", "0.30"), halves, strict=True)
+    ]
 
 
 def test_a_single_rollout_has_no_interval_to_print() -> None:
@@ -69,7 +72,7 @@ def test_pairs_of_copies_have_a_frame() -> None:
 def test_agents_are_drawn_in_the_order_that_is_asked_for() -> None:
     ax = by_hand().plot(agents=["lonely", "small"])
     assert [t.get_text() for t in ax.get_yticklabels()] == ["lonely", "small"]
-    assert texts(ax, "cell") == ["0.90\n±0.00", "0.30\n±0.20"]
+    assert texts(ax, "cell") == ["0.90", "0.30\n±0.41"]
 
 
 def test_an_agent_that_is_not_there_and_another_result_are_refused() -> None:

@@ -27,14 +27,14 @@ def _close() -> Iterator[None]:
 
 def by_hand(*, strong_pair: bool = True) -> RelayResult:
     rows = [
-        *(pair("big", "big", [1.0, 0.9]) if strong_pair else []),
-        *pair("small", "small", [0.2, 0.4]),
+        *(pair("big", "big", [1.0, 0.9, 0.95]) if strong_pair else []),
+        *pair("small", "small", [0.2, 0.4, 0.3]),
         *(
             row
             for kind, k, outcomes in (
-                ("primer", 2, [0.7, 0.6]),
-                ("primer", 6, [0.8, 0.9]),
-                ("recovery", 2, [0.6, 0.4]),
+                ("primer", 2, [0.7, 0.6, 0.65]),
+                ("primer", 6, [0.8, 0.9, 0.85]),
+                ("recovery", 2, [0.6, 0.4, 0.5]),
             )
             for row in rollouts("relay", "big", "small", outcomes, relay_kind=kind, relay_k=k, rounds=20)
         ),

@@ -27,6 +27,8 @@ def one(value: float | None, digits: int = 1) -> str:
 
 
 def half(row: dict[str, Any]) -> str:
+    if row["lo_pct"] is None:
+        return f"{row['score_pct']:.1f} ({row['no_interval']})"
     return f"{row['score_pct']:.1f} ± {(row['hi_pct'] - row['lo_pct']) / 2:.1f}"
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
+from scipy import stats as scipy_stats
 
 from cilab import testing
 from cilab.core.tables import TABLES
 from cilab.datasets.dataset import Dataset
+from cilab.stats.methods.uncertainty import mean_bounds
 
 Outcomes = Sequence[float | None]
 
@@ -31,6 +34,14 @@ def rollouts(
 def pair(a: str, b: str, outcomes: Outcomes, **columns: Any) -> list[dict[str, Any]]:
     """Rollouts of a starter and a follower."""
     return rollouts("pair", a, b, outcomes, **columns)
+
+
+def guarded(values: Sequence[float]) -> tuple[float, float]:
+    """Interval of a mean of a few fractions, one for each maze: Student's t by SciPy, no narrower than the score's."""
+    t = scipy_stats.ttest_1samp(values, 0).confidence_interval()
+    score = mean_bounds(np.array(values))
+    assert score.lo is not None and score.hi is not None
+    return float(min(t.low, score.lo)), float(max(t.high, score.hi))
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from scipy import stats as scipy_stats
 from cilab.core.errors import TableError
 from cilab.stats.maze.ablation import ablation, distilled
 from cilab.stats.maze.gap import gap
-from tests.stats.maze_runs import frame, pair, rollouts
+from tests.stats.maze_runs import frame, guarded, pair, rollouts
 
 SIZES = [
     *rollouts("solo_full", "m", None, [1.0, 1.0, 1.0], maze_size=4),
@@ -31,19 +31,24 @@ def test_means_by_size_are_those_worked_by_hand() -> None:
     assert result.base == 6
     row = cell(result.table, setting="solo_full", level=8.0)
     assert (row["mean"], row["n"]) == (pytest.approx(0.2), 3)
-    se = scipy_stats.sem([0.2, 0.1, 0.3])
-    assert (row["lo"], row["hi"]) == (pytest.approx(0.2 - 1.959964 * se), pytest.approx(0.2 + 1.959964 * se))
+    assert (row["lo"], row["hi"]) == pytest.approx(guarded([0.2, 0.1, 0.3]))
+    assert row["n_clusters"] == 3
+    # Mazes of two sizes are never the same maze, though both are called m0, m1, m2 here: Welch's t.
+    welch = scipy_stats.ttest_ind([0.9, 1.0, 0.8], [0.2, 0.1, 0.3], equal_var=False).confidence_interval()
+    assert (row["drop_lo"], row["drop_hi"]) == (pytest.approx(welch.low), pytest.approx(welch.high))
     assert row["drop"] == pytest.approx(0.7) and row["drop_reported"] is True
     assert cell(result.table, setting="solo_full", level=6.0)["drop"] is None
     assert "*" in result.sheet().cells.row(0)[-1]
 
 
-def test_a_drop_is_reported_only_where_the_intervals_separate_downwards() -> None:
+def test_a_drop_is_reported_only_where_its_interval_lies_above_zero() -> None:
     result = ablation(frame(SIZES))
     easier = cell(result.table, setting="solo_full", level=4.0)
     assert easier["drop"] == pytest.approx(-0.1) and easier["drop_reported"] is False
     single = cell(result.table, setting="pair", level=8.0)
     assert (single["n"], single["n_left_out"], single["lo"], single["drop_reported"]) == (1, 1, None, None)
+    assert (single["no_interval"], single["drop_no_interval"]) == ("too few: 1 maze", "too few: 1 maze")
+    assert "No interval of 1 drop: too few: 1 maze." in result.notes()
 
 
 def test_every_row_is_used_or_left_out_with_a_reason() -> None:
@@ -81,10 +86,10 @@ def model(name: str, alone: list[float], together: list[float]) -> list[dict]:
 
 
 DISTILLED = [
-    *model("large", [0.9, 1.0], [0.9, 0.8]),  # gap 0.10
-    *model("large2", [0.9, 0.9], [0.8, 0.6]),  # 0.20
-    *model("small", [0.8, 0.8], [0.3, 0.3]),  # 0.50
-    *model("small2", [0.6, 0.8], [0.3, 0.3]),  # 0.40
+    *model("large", [0.9, 1.0, 0.95], [0.9, 0.8, 0.85]),  # gap 0.10
+    *model("large2", [0.9, 0.9, 0.9], [0.8, 0.6, 0.7]),  # 0.20
+    *model("small", [0.8, 0.8, 0.8], [0.3, 0.4, 0.2]),  # 0.50
+    *model("small2", [0.6, 0.8, 0.7], [0.3, 0.3, 0.3]),  # 0.40
 ]
 FLAGS = {"large": False, "large2": False, "small": True, "small2": True}
 
@@ -98,7 +103,9 @@ def test_distilled_models_are_compared_with_base_models_and_with_their_own_base(
     assert groups["difference"]["lo"] == pytest.approx(theirs.confidence_interval().low)
     (row,) = result.pairs.iter_rows(named=True)
     assert (row["distilled"], row["base"], row["diff"]) == ("small", "large", pytest.approx(0.4))
-    assert row["lo"] < 0.4 < row["hi"]
+    # Paired by maze: gaps of 0.5, 0.4, 0.6 less gaps of 0.0, 0.2, 0.1.
+    ends = scipy_stats.ttest_rel([0.5, 0.4, 0.6], [0.0, 0.2, 0.1]).confidence_interval()
+    assert (row["lo"], row["hi"]) == (pytest.approx(ends.low), pytest.approx(ends.high))
     assert result.gaps.gaps.equals(gap(frame(DISTILLED)).gaps)
 
 

@@ -209,16 +209,19 @@ def test_swapping_the_sides_turns_the_sign_and_nothing_else(seed: int) -> None:
         assert (a["p"], a["n_a_higher"]) == (b["p"], b["n_b_higher"])
 
 
-def test_the_p_value_is_holm_corrected_over_dimensions_and_its_floor_is_said() -> None:
+def test_the_p_value_is_exact_and_holm_corrected_over_dimensions() -> None:
     values = {f"{d}:{i}": [float(i % 3 > 0)] for d in "def" for i in range(12)}
     worse = {t: [0.0 if t[0] == "d" else v[0]] for t, v in values.items()}
-    result = compare(runs({row("a"): values, row("b"): worse}), "a", "b", resamples=1000)
+    data = runs({row("a"): values, row("b"): worse})
+    result = compare(data, "a", "b")
     p = {r["dimension"]: (r["p"], r["p_holm"]) for r in result.table.iter_rows(named=True)}
-    assert p["d"] == (pytest.approx(0.002), pytest.approx(0.006)) and p["e"] == (1.0, 1.0)
-    assert p["overall"][1] is None
-    assert (
-        "p cannot lie below 0.002" in result.multiplicity and "3 comparisons by dimension (Holm)" in result.multiplicity
-    )
+    # Eight tasks of twelve differ, all one way: 2 / 2^8, by hand; times three.
+    assert p["d"] == (2 / 2**8, 6 / 2**8) and p["e"] == (1.0, 1.0) and p["overall"] == (2 / 2**8, None)
+    assert "p by sign flips of tasks." in result.multiplicity
+    assert "3 comparisons by dimension (Holm)" in result.multiplicity
+    papers = compare(data, "a", "b", resamples=1000, interval="percentile")
+    assert papers.table.filter(dimension="d").select("p", "p_holm").row(0) == pytest.approx((0.002, 0.006))
+    assert "p cannot lie below 0.002" in papers.multiplicity
 
 
 def test_two_arms_are_compared_over_the_models_that_have_both() -> None:
@@ -250,7 +253,12 @@ def test_a_dimension_with_one_shared_task_has_a_difference_without_interval() ->
         {row("a"): {"d:1": [1.0], "e:1": [1.0], "e:2": [0.0]}, row("b"): {"d:1": [0.0], "e:1": [0.0], "e:2": [0.0]}}
     )
     lines = {r["dimension"]: r for r in compare(data, "a", "b", resamples=50).table.iter_rows(named=True)}
+    assert (lines["d"]["diff_points"], lines["d"]["p"], lines["d"]["lo_points"]) == (100.0, 1.0, None)
+    assert lines["d"]["no_interval"] == "too few: 1 task"
+    papers = compare(data, "a", "b", resamples=50, interval="percentile").table
+    lines = {r["dimension"]: r for r in papers.iter_rows(named=True)}
     assert lines["d"]["diff_points"] == 100.0 and lines["d"]["p"] is None and lines["d"]["lo_points"] is None
+    assert lines["d"]["no_interval"] == "too few: 1 task" and lines["overall"]["lo_points"] is None
 
 
 def test_every_run_is_used_or_left_out_for_a_reason() -> None:
@@ -309,9 +317,14 @@ def test_a_row_that_many_resamples_leave_empty_has_no_interval_and_takes_none_fr
     assert (first["higher"], first["n_empty_resamples"]) == ("a", 0) and first["lo_points"] is not None
     assert second["n_empty_resamples"] == pytest.approx(349, abs=60)
     assert second["lo_points"] is None and second["p_higher"] is None
-    assert result.ranks["stability_pct"].is_null().to_list() == [False, False, True]
-    assert any("No interval for 1 pair:" in note for note in result.notes())
-    table = compare(scarce(), "a", "c", tasks="own", resamples=1000)
+    assert second["no_interval"] == "too few: 1 task in e"
+    assert result.ranks["stability_pct"].is_null().to_list() == [False, True, True]
+    assert any("No p higher for 1 pair:" in note for note in result.notes())
+    papers = differences(scarce(), resamples=1000, interval="percentile")
+    assert papers.table["lo_points"].is_null().to_list() == [False, True]
+    assert papers.ranks["stability_pct"].is_null().to_list() == [False, False, True]
+    assert any("No interval for 1 pair:" in note for note in papers.notes())
+    table = compare(scarce(), "a", "c", tasks="own", resamples=1000, interval="percentile")
     found = {r["dimension"]: (r["lo_points"] is None, r["p"] is None) for r in table.table.iter_rows(named=True)}
     assert found == {"overall": (True, True), "d": (False, False), "e": (True, True)}
     assert any("No interval for 2 lines:" in note for note in table.notes())
@@ -319,7 +332,8 @@ def test_a_row_that_many_resamples_leave_empty_has_no_interval_and_takes_none_fr
 
 def test_the_caption_speaks_of_paired_resamples_only_where_rows_are_paired(neighbours) -> None:
     assert "paired" not in neighbours[1].caption and "bounds" in neighbours[1].caption
-    assert "paired resamples" in differences(many(1), resamples=50).caption
+    assert "p by swaps of tasks" in differences(many(1), resamples=50).caption
+    assert "paired resamples" in differences(many(1), resamples=50, interval="percentile").caption
 
 
 @pytest.mark.parametrize(
@@ -336,12 +350,166 @@ def test_a_dimension_of_one_task_leaves_no_overall_interval_and_says_so() -> Non
     data = runs({row("m"): one, row("n"): other})
     result = compare(data, "m", "n", resamples=50)
     first, alone, three = result.table.iter_rows(named=True)
-    assert (first["diff_points"], first["lo_points"], first["p"]) == (pytest.approx(100 * (1 + 1 / 3) / 2), None, None)
+    assert (first["diff_points"], first["lo_points"]) == (pytest.approx(100 * (1 + 1 / 3) / 2), None)
+    assert first["p"] == 0.5  # two tasks differ
     assert alone["lo_points"] is None and three["lo_points"] is not None
-    assert any("one task to compare" in note for note in result.notes())
+    assert any("No overall interval: too few: 1 task in a." in note for note in result.notes())
 
 
 @pytest.mark.parametrize("written", ["m:high", "m \N{MIDDLE DOT} high", ("m", "high")])
 def test_a_row_is_named_by_model_and_effort(written) -> None:
     data = runs({row("m"): {"a": [1.0, 1.0]}, row("m", "high"): {"a": [0.0, 1.0]}, row("n"): {"a": [1.0, 0.0]}})
     assert compare(data, written, "n", resamples=50).a == "m \N{MIDDLE DOT} high"
+
+
+# -- few, uneven, clustered, saturated --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "p"), [(2, 0.5), (3, 0.25), (5, 0.0625)])
+def test_a_row_that_wins_every_one_of_a_few_tasks_has_the_exact_p_and_no_interval_without_zero(
+    n: int, p: float
+) -> None:
+    data = runs({row("a"): {f"d:{i}": [1.0] for i in range(n)}, row("b"): {f"d:{i}": [0.0] for i in range(n)}})
+    for line in compare(data, "a", "b").table.iter_rows(named=True):
+        assert line["p"] == p and (line["lo_points"] is None or line["lo_points"] < 0 < line["hi_points"])
+        assert (line["no_interval"] is None) == (n > 2)
+    got = differences(data).table.row(0, named=True)
+    assert got["p"] == p and (got["p_higher"] is None if n < 3 else got["p_higher"] == 1 - p / 2)
+    assert differences(data).ranks["stability_pct"].null_count() == 2
+
+
+def test_one_task_in_each_dimension_has_no_interval_no_p_higher_and_no_stability() -> None:
+    data = runs({row("a"): {f"{d}:0": [1.0] for d in "def"}, row("b"): {"d:0": [1.0], "e:0": [0.0], "f:0": [0.0]}})
+    result = differences(data)
+    got = result.table.row(0, named=True)
+    assert (got["diff_points"], got["p"]) == (pytest.approx(200 / 3), 0.5)  # two tasks differ: 2 / 2^2
+    assert got["lo_points"] is got["hi_points"] is got["p_higher"] is None
+    assert got["no_interval"] == "too few: 3 tasks in 3 dimensions"
+    assert result.ranks.select("stability_pct", "rank_lo", "rank_hi").null_count().row(0) == (2, 2, 2)
+    assert "too few" in repr(result)
+
+
+def test_equal_rows_have_an_interval_of_some_width_and_nothing_is_sure() -> None:
+    values = {f"d:{i}": [1.0] for i in range(8)}
+    result = differences(runs({row("a"): values, row("b"): values}))
+    got = result.table.row(0, named=True)
+    assert (got["diff_points"], got["p"], got["p_higher"]) == (0.0, 1.0, 0.5)
+    # 1 - 0.025^(1/8), by hand
+    assert (got["lo_points"], got["hi_points"]) == (pytest.approx(-36.9, abs=0.05), pytest.approx(36.9, abs=0.05))
+    assert result.ranks["stability_pct"].null_count() == 2
+
+
+def refusing() -> pl.DataFrame:
+    """Both solve ten tasks alone; a passes five and fails five, b passes the same five and refuses the others."""
+    easy, hard = {f"d:{i}": [1.0] for i in range(5)}, {f"d:{i}": [0.0] for i in range(5, 10)}
+    data = runs({row("a"): easy | hard, row("b"): easy | hard})
+    refused = (pl.col("model") == "b") & (pl.col("version") == "test") & (pl.col("score") == 0)
+    return data.with_columns(
+        status=pl.when(refused).then(pl.lit("refused")).otherwise("status"),
+        score=pl.when(refused).then(None).otherwise("score"),
+    )
+
+
+def test_own_tasks_say_on_how_many_each_side_rests_and_swap_what_one_side_lacks() -> None:
+    result = compare(refusing(), "b", "a", tasks="own")
+    got = result.table.row(0, named=True)
+    assert (got["diff_points"], got["n_tasks"], got["n_a_tasks"], got["n_b_tasks"]) == (50.0, 5, 5, 10)
+    assert got["p"] == 2 / 2**5  # five tasks change sides, by hand
+    assert got["lo_points"] < 0 < got["hi_points"] < 100
+    assert "5 / 10" in repr(result)
+    both = compare(refusing(), "b", "a").table.row(0, named=True)
+    assert (both["diff_points"], both["p"], both["n_tasks"]) == (0.0, 1.0, 5)
+
+
+def test_rows_with_different_tasks_are_compared_on_common_ones() -> None:
+    a = {f"d:{i}": [1.0] for i in range(4)}
+    c = a | {f"d:{i}": [float(i == 5)] for i in range(4, 8)}
+    got = compare(runs({row("a"): a, row("c"): c}), "a", "c").table.row(0, named=True)
+    assert (got["a_pct"], got["b_pct"], got["n_tasks"], got["p"]) == (100.0, 100.0, 4, 1.0)
+
+
+def test_binary_scores_have_mcnemars_p_and_graded_ones_a_reason() -> None:
+    from statsmodels.stats.contingency_tables import mcnemar
+
+    g = np.random.default_rng(3)
+    a, b = ({f"{d}:{i}": [float(v)] for d in "de" for i, v in enumerate(g.random(20) < p)} for p in (0.8, 0.5))
+    x, y = (np.array([v[0] for v in values.values()]) for values in (a, b))
+    got = compare(runs({row("a"): a, row("b"): b}), "a", "b").table.row(0, named=True)
+    table = [[(x * y).sum(), (x * (1 - y)).sum()], [((1 - x) * y).sum(), ((1 - x) * (1 - y)).sum()]]
+    assert got["p_mcnemar"] == pytest.approx(mcnemar(table, exact=True).pvalue)
+    assert got["risk_diff_points"] == pytest.approx(100 * (x.mean() - y.mean())) and got["no_mcnemar"] is None
+    graded = compare(runs({row("a"): a | {"d:0": [0.5]}, row("b"): b}), "a", "b").table
+    assert graded["no_mcnemar"].to_list() == ["graded: a task's value is not 0 or 1"] * 2 + [None]
+    assert graded["p_mcnemar"].is_null().to_list() == [True, True, False]
+    arms = runs({row(m, arm=w): a for m in "mn" for w in (None, "diff")})
+    assert "several rows" in compare(arms, "diff", "no arm").table["no_mcnemar"][0]
+
+
+def test_a_margin_tells_equivalent_from_undecided_and_from_a_small_difference() -> None:
+    from statsmodels.stats.weightstats import ttost_paired
+
+    g = np.random.default_rng(5)
+    base = g.random(300).round(2)
+    near = np.clip(base + g.choice([-0.02, 0.0, 0.02], 300), 0, 1)
+    rows = {row("a"): base, row("b"): near, row("c"): np.clip(base - 0.01, 0, 1), row("d"): g.random(300)}
+    data = runs({m: {f"d:{i}": [float(v)] for i, v in enumerate(values)} for m, values in rows.items()})
+    close = compare(data, "a", "b", margin=3).table.row(0, named=True)
+    theirs = ttost_paired(base, near, -0.03, 0.03)[0]
+    assert (close["p_equivalent"], close["verdict"]) == (pytest.approx(theirs, abs=1e-12), "equivalent")
+    assert compare(data, "a", "c", margin=3).table["verdict"][0] == "a higher, by less than the margin"
+    assert compare(data, "c", "a").table["verdict"][0] == "b higher"
+    assert compare(data, "a", "d", margin=3).table["verdict"][0] == "undecided"
+    assert compare(data, "a", "b").table["p_equivalent"].null_count() == 2
+    assert "p within 3" in repr(compare(data, "a", "b", margin=3))
+
+
+@pytest.mark.parametrize("margin", [0, -1, 101, float("nan"), "3", True])
+def test_a_margin_that_is_no_number_above_0_is_refused(margin) -> None:
+    with pytest.raises(TableError, match=r"margin is .*: give a margin in points above 0"):
+        compare(many(1), "m0", "m1", margin=margin)
+
+
+def test_the_papers_head_to_head_comes_out_as_it_was_frozen() -> None:
+    """As `compare.txt` had it before p came from sign flips: 200 resamples of the simulated release."""
+    got = compare(datasets.simulated_release(), "sim:C1", "sim:C2", resamples=200, interval="percentile").table
+    found = got.select(pl.col("diff_points", "lo_points", "hi_points").round(1), pl.col("p").round(4)).rows()
+    assert found[:4] == [
+        (3.9, -0.9, 9.6, 0.11),
+        (-2.5, -12.3, 3.7, 0.65),
+        (5.1, -1.5, 13.3, 0.28),
+        (25.3, 10.7, 42.2, 0.01),
+    ]
+    assert got["p_holm"].to_list()[1:] == pytest.approx([1, 1, 0.08, 1, 1, 1, 1, 1])
+
+
+def test_every_line_of_a_release_agrees_with_itself() -> None:
+    data = datasets.simulated_release(scale=0.2)
+    for tasks in ("both", "own"):
+        table = compare(data, "sim:C1", "sim:O7", tasks=tasks).table.filter(pl.col("lo_points").is_not_null())
+        excluded = (table["lo_points"] > 0) | (table["hi_points"] < 0)
+        assert table.height > 3 and (excluded == (table["p"] < 0.05)).all()
+
+
+def test_tasks_of_a_family_flip_as_one_and_count_as_one() -> None:
+    """Four families of five tasks; a wins all: 2 / 2^4 by hand, where twenty tasks alone would have 2 / 2^20."""
+    data = runs(
+        {row("a"): {f"d:{i:02d}": [1.0] for i in range(20)}, row("b"): {f"d:{i:02d}": [0.0] for i in range(20)}}
+    )
+    data = data.with_columns(family=pl.lit("f") + (pl.col("task_id").str.slice(2).cast(pl.Int64) // 5).cast(pl.String))
+    got = compare(data, "a", "b")
+    line = got.table.row(0, named=True)
+    assert (line["p"], line["n_tasks"], line["n_clusters"]) == (2 / 2**4, 20, 4)
+    assert line["lo_points"] < 0 and line["no_mcnemar"] == "tasks of one family are not independent"
+    assert "sign flips of families" in got.multiplicity
+    assert compare(data, "a", "b", cluster="task").table["p"][0] == 2 / 2**20
+    assert differences(data).table.select("p", "n_clusters").row(0) == (2 / 2**4, 4)
+    own = data.filter(~((pl.col("model") == "b") & (pl.col("task_id") == "d:00")))
+    assert differences(own).table["p"][0] == 2 / 2**4
+
+
+def test_two_families_have_no_interval_and_say_so() -> None:
+    values = {f"d:{i}": [float(i % 2)] for i in range(8)}
+    data = runs({row("a"): values, row("b"): {t: [0.0] for t in values}})
+    data = data.with_columns(family=pl.when(pl.col("task_id") < "d:4").then(pl.lit("x")).otherwise(pl.lit("y")))
+    line = compare(data, "a", "b").table.row(0, named=True)
+    assert (line["p"], line["lo_points"], line["no_interval"]) == (0.5, None, "too few: 2 families")

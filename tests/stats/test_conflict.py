@@ -69,8 +69,17 @@ def test_asking_is_read_off_the_labels_and_an_unknown_label_is_named() -> None:
             "label": ["asks_needs", "asks_needs", "other"],
         }
     )
-    table = conflict(hand_made(), labels=labels, resamples=50).table
-    assert dict(table.select("model", "asks_pct").iter_rows()) == {"a": 25, "b": 0}
+    # Of the other runs, without a label, it is not known.
+    some = conflict(hand_made(), labels=labels, resamples=50)
+    assert dict(some.table.select("model", "asks_pct").iter_rows()) == {"a": 100, "b": 0}
+    assert any("6 of 8 conflict runs have no label" in note for note in some.notes())
+    tests = hand_made().filter(pl.col("run_id").str.contains("handling_conflict.*test"))["run_id"]
+    others = pl.DataFrame(
+        {"run_id": tests, "index": 5, "rater": "final", "label": "other"}, schema_overrides=labels.schema
+    )
+    every = conflict(hand_made(), labels=pl.concat([labels, others]), resamples=50)
+    assert dict(every.table.select("model", "asks_pct").iter_rows()) == {"a": 25, "b": 0}
+    assert not any("no label" in note for note in every.notes())
     with pytest.raises(TableError, match=r"has ask_needs\. Did you mean asks_needs"):
         conflict(hand_made(), labels=labels, asks_labels=("ask_needs",))
     with pytest.raises(TableError, match=r"asks_labels is a text; give a list of labels, such as \['asks_needs'\]"):

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats as scipy_stats
 
 from cilab.core.errors import TableError
 from cilab.core.tables import frame
@@ -92,7 +93,7 @@ def test_intervals_and_p_values_are_those_of_statsmodels_refits_of_the_drawn_row
     import statsmodels.formula.api as smf
 
     rows = clustered(seed=1)
-    result = odds_ratios(rows, **COLUMNS, resamples=40, seed=3)
+    result = odds_ratios(rows, **COLUMNS, resamples=40, seed=3, interval="percentile")
     pandas = rows.to_pandas()
     groups = cl.clusters(rows["g"])
     formula = "y ~ x + C(tier, Treatment('medium'))"
@@ -439,7 +440,9 @@ def test_rates_by_interaction_and_family_pair_are_means_over_all_rollouts() -> N
     for row in found().by_family_pair.iter_rows(named=True):
         part = grouped.get_group((row["starter_family"], row["follower_family"]))
         assert row["rate"] == pytest.approx(part[row["outcome"]].mean())
-        assert (row["lo"] is None) == (row["n_pairs"] == 1)
+        assert (row["lo"] is None) == (row["no_interval"] is not None) == (row["n_pairs"] < 5)
+        if row["n_pairs"] < 5:
+            assert row["no_interval"] == f"too few: {row['n_pairs']} ordered pair{'s' * (row['n_pairs'] > 1)}"
 
 
 def test_the_interval_of_a_rate_is_that_of_a_bootstrap_written_out() -> None:
@@ -450,9 +453,12 @@ def test_the_interval_of_a_rate_is_that_of_a_bootstrap_written_out() -> None:
     for times in groups.counts(1000, 0)[:1000]:
         weight = times[groups.codes] * inside
         draws.append(np.average(y, weights=weight) if weight.any() else np.nan)
-    lo, hi = cl.summarise(np.array(draws))[:2]
+    plain = disagreement(mazes(), resamples=1000, interval="percentile").by_interaction.row(0, named=True)
+    assert (plain["lo"], plain["hi"]) == pytest.approx(cl.summarise(np.array(draws))[:2])
+    # By the rule: Student's t for the 13 pairs of copies, and the variance that resampling 13 of them loses.
+    level = 1 - 2 * scipy_stats.norm.sf(scipy_stats.t.ppf(0.975, 12) * math.sqrt(13 / 12))
     row = found().by_interaction.row(0, named=True)
-    assert (row["lo"], row["hi"]) == pytest.approx((lo, hi))
+    assert (row["lo"], row["hi"]) == pytest.approx(cl.summarise(np.array(draws), level)[:2])
     difference = found().homogeneous_difference.row(0, named=True)
     assert difference["difference"] == pytest.approx(y[inside].mean() - y[~inside].mean())
     assert difference["lo"] < difference["difference"] < difference["hi"] < 0
@@ -550,3 +556,27 @@ def test_few_clusters_are_warned_of_once_for_a_whole_study() -> None:
     assert len(caught) == 1
     assert repr(result).count("With fewer than 10 clusters") == 1
     assert result.by_interaction.height > 0
+
+
+@pytest.mark.parametrize("n_clusters", [5, 6, 12])
+def test_an_interval_leaves_out_one_exactly_where_p_is_below_5_percent(n_clusters: int) -> None:
+    for seed in range(4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = odds_ratios(
+                clustered(n_clusters, 60, seed), outcome="y", predictors=["x"], cluster="g", resamples=2000
+            )
+        for row in result.table.iter_rows(named=True):
+            assert row["n_clusters"] == n_clusters
+            assert (row["p"] < 0.05) == (not row["lo"] <= 1 <= row["hi"]), row
+
+
+@pytest.mark.parametrize("n_clusters", [2, 4])
+def test_fewer_than_five_clusters_give_no_interval_p_or_mark_but_by_plain_percentiles(n_clusters: int) -> None:
+    asked = {"outcome": "y", "predictors": ["x"], "cluster": "g", "resamples": 50}
+    with pytest.warns(cl.FewClustersWarning):
+        result = odds_ratios(clustered(n_clusters, 60), **asked)
+    assert result.table.select("lo", "hi", "p").null_count().row(0) == (2, 2, 2)
+    assert set(result.table["reason"]) == {f"too few: {n_clusters} gs"} and set(result.table["mark"]) == {""}
+    with pytest.warns(cl.FewClustersWarning):
+        assert odds_ratios(clustered(n_clusters, 60), **asked, interval="percentile").table["lo"].null_count() == 0

@@ -49,7 +49,7 @@ def test_tokens_are_the_mean_over_rollouts_of_the_agents_median_message() -> Non
     table = efficiency(study(*BY_HAND)).table
     own = cell(table, agent="terse", setting="homogeneous")
     assert (own["mean"], own["n"]) == (pytest.approx(12.5), 2)
-    assert own["se"] == pytest.approx(2.5)
+    assert (own["se"], own["no_interval"]) == (None, "too few: 2 mazes")
     assert cell(table, agent="wordy", setting="heterogeneous")["mean"] == pytest.approx(80)
     assert own["per_solution"] == pytest.approx(15 * 4)
 
@@ -66,7 +66,7 @@ def test_agents_adapt_to_their_partner() -> None:
     }
     # Nobody had both kinds of partner, so there is no difference, and it says so.
     overall = cell(result.adaptation_overall, partners="less - more efficient")
-    assert (overall["change"], overall["reason"]) == (None, "no pair")
+    assert (overall["change"], overall["reason"]) == (None, "too few: 0 agents")
 
 
 def test_messages_are_counted_in_the_bands_of_the_outcome() -> None:
@@ -87,14 +87,19 @@ def test_the_lower_end_of_a_band_belongs_to_it(outcome: float, band: str) -> Non
     assert efficiency(study((run("a", "a", outcome), [1], [1]))).messages["band"].to_list() == [band]
 
 
-def test_rollouts_at_the_turn_limit_are_a_share_with_wilsons_interval() -> None:
-    result = efficiency(study(*BY_HAND))
+def test_by_rollout_those_at_the_turn_limit_are_a_share_with_wilsons_interval() -> None:
+    more = [(run("wordy", "wordy", 0.1, 5), [1, 1], [1, 1])]
+    result = efficiency(study(*BY_HAND, *more), cluster="rollout")
     whole = cell(result.cap, agent="all", group="failures")
-    assert (whole["at_cap"], whole["n"], whole["share"]) == (1, 2, 0.5)
-    ends = scipy_stats.binomtest(1, 2).proportion_ci(method="wilson")
+    assert (whole["at_cap"], whole["n"], whole["share"]) == (1, 3, pytest.approx(1 / 3))
+    ends = scipy_stats.binomtest(1, 3).proportion_ci(method="wilson")
     assert (whole["lo"], whole["hi"]) == (pytest.approx(ends.low), pytest.approx(ends.high))
-    assert cell(result.cap, agent="wordy", setting="homogeneous", group="failures")["share"] is None
-    assert any("of the failures hit the turn limit (1 of 2)" in s for s in result.statements)
+    assert any("of the failures hit the turn limit (1 of 3)" in s for s in result.statements)
+    by_maze = efficiency(study(*BY_HAND))
+    whole = cell(by_maze.cap, agent="all", group="failures")
+    assert (whole["share"], whole["lo"], whole["no_interval"]) == (0.5, None, "too few: 2 mazes")
+    assert cell(by_maze.cap, agent="wordy", setting="homogeneous", group="failures")["share"] is None
+    assert any("50 % of the failures hit the turn limit (1 of 2)" in s for s in by_maze.statements)
 
 
 def test_a_rollout_with_an_unknown_token_count_keeps_its_messages_only() -> None:

@@ -15,11 +15,12 @@ from scipy import stats as scipy_stats
 from cilab.core.errors import TableError
 from cilab.results.result import Result
 from cilab.stats.maze.gap import gap
+from tests.stats.maze_runs import guarded
 
-# Worked by hand: full has mean 0.9 and sd sqrt(0.04 / 3); distributed 0.6 and sqrt(0.02); pair 0 and sqrt(0.08 / 3).
+# Worked by hand: full has mean 0.9 and sd sqrt(0.04 / 3); distributed 0.6 and 0.1; pair 0 and sqrt(0.08 / 3).
 HAND = {
     "solo_full": [1.0, 1.0, 0.8, 0.8],
-    "solo_distributed": [0.5, 0.7],
+    "solo_distributed": [0.5, 0.7, 0.6],
     "pair": [0.0, 0.2, -0.2, 0.0],
 }
 
@@ -52,33 +53,45 @@ def test_mean_standard_error_and_interval_are_those_worked_by_hand() -> None:
     result = gap(rollouts("m", HAND))
     full, distributed, pair = result.table.rows(named=True)
     assert [full["setting"], distributed["setting"], pair["setting"]] == ["solo_full", "solo_distributed", "pair"]
-    assert [full["n"], distributed["n"], pair["n"]] == [4, 2, 4]
+    assert [full["n"], distributed["n"], pair["n"]] == [4, 3, 4]
     assert full["mean"] == pytest.approx(0.9)
     assert full["se"] == pytest.approx(0.05773503)
-    assert (full["lo"], full["hi"]) == (pytest.approx(0.7868414), pytest.approx(1.0131586))
-    assert distributed["se"] == pytest.approx(0.1)
+    # These rows name no maze, so each rollout stands for itself.
+    assert (full["lo"], full["hi"]) == pytest.approx(guarded(HAND["solo_full"]))
+    # t with 3 degrees of freedom: 3.182446. Negative outcomes have no bounds.
+    assert (pair["lo"], pair["hi"]) == (pytest.approx(-0.2598457), pytest.approx(0.2598457))
+    assert (full["n_clusters"], full["no_interval"]) == (4, None)
+    assert "11 rollouts name no maze (task_id): each stands for itself." in result.notes()
+    assert distributed["se"] == pytest.approx(0.05773503)
     assert pair["mean"] == pytest.approx(0.0)
     assert pair["se"] == pytest.approx(0.08164966)
 
 
 def test_degradation_and_gap_are_those_worked_by_hand() -> None:
     row = gap(rollouts("m", HAND)).gaps.row(0, named=True)
-    # 0.7868 (full, low) lies below 0.7960 (distributed, high): overlap, so no degradation is reported.
     assert row["degradation"] == pytest.approx(0.3)
-    assert row["degradation_se"] == pytest.approx(0.1154701)
-    assert row["degradation_reported"] is False
-    # 0.4040 (distributed, low) lies above 0.1600 (pair, high).
+    assert row["degradation_se"] == pytest.approx(0.0816497)
     assert row["gap"] == pytest.approx(0.6)
-    assert row["gap_se"] == pytest.approx(0.1290994)
-    assert row["gap_lo"] == pytest.approx(0.6 - 1.959964 * 0.1290994, abs=1e-6)
-    assert row["gap_reported"] is True
+    assert row["gap_se"] == pytest.approx(0.1)
+    # No maze is shared: Welch's t, as SciPy has it.
+    for name, before, after in (("degradation", "solo_full", "solo_distributed"), ("gap", "solo_distributed", "pair")):
+        welch = scipy_stats.ttest_ind(HAND[before], HAND[after], equal_var=False).confidence_interval()
+        assert (row[f"{name}_lo"], row[f"{name}_hi"]) == (pytest.approx(welch.low), pytest.approx(welch.high))
+        assert welch.low > 0 and row[f"{name}_reported"] is True
+
+
+def test_by_rollout_the_papers_normal_interval_and_its_rule_for_reporting_stand_as_they_were() -> None:
+    row = gap(rollouts("m", HAND), cluster="rollout").gaps.row(0, named=True)
+    # 0.9 - 0.1132 (full, low) lies above 0.6 + 0.1132 (distributed, high); 0.6 - 0.1132 above 0 + 0.1600 (pair, high).
+    assert (row["degradation_reported"], row["gap_reported"]) == (True, True)
+    assert row["gap_lo"] == pytest.approx(0.6 - 1.959964 * 0.1, abs=1e-6)
 
 
 def test_numbers_agree_with_pandas_and_scipy_on_many_models() -> None:
     rng = np.random.default_rng(5)
-    frames = [rollouts(f"m{i}", {v: list(rng.uniform(-0.5, 1, rng.integers(2, 60))) for v in HAND}) for i in range(12)]
+    frames = [rollouts(f"m{i}", {v: list(rng.uniform(-0.5, 1, rng.integers(3, 60))) for v in HAND}) for i in range(12)]
     runs = pl.concat(frames)
-    result = gap(runs, ci_level=0.9)
+    result = gap(runs, ci_level=0.9, cluster="rollout")
     theirs = runs.to_pandas().groupby(["model", "version"])["weighted_outcome"].agg(["mean", "sem", "size"])
     low, high = scipy_stats.norm.interval(0.9, theirs["mean"], theirs["sem"])
     ours = result.to_pandas().set_index(["model", "setting"]).loc[theirs.index]
@@ -102,16 +115,15 @@ def test_models_stand_in_order_of_their_pair_mean_and_one_without_pairs_comes_la
 @pytest.mark.parametrize(
     ("full", "distributed", "reported"),
     [
-        ([1.0, 1.0, 1.0], [0.9, 0.9], True),  # two points apart
-        ([1.0, 1.0, 1.0], [1.0, 1.0], False),  # two points that touch
-        ([0.5, 0.5], [0.9, 0.9], False),  # separate, but the wrong way: no degradation
-        ([1.0, 0.8], [0.6, 0.4], True),  # 0.9 - 0.196 = 0.704 > 0.5 + 0.196 = 0.696
-        ([1.0, 0.8], [0.62, 0.42], False),  # 0.704 < 0.52 + 0.196 = 0.716
-        ([1.0], [0.1, 0.2], None),  # no interval, no verdict
+        ([0.5, 0.5, 0.6], [0.9, 0.9, 0.8], False),  # separate, but the wrong way: no degradation
+        ([1.0, 0.9, 0.8], [0.67, 0.57, 0.47], True),  # 0.9 - 0.113 = 0.787 > 0.57 + 0.113 = 0.683
+        ([1.0, 0.9, 0.8], [0.78, 0.68, 0.58], False),  # 0.787 < 0.68 + 0.113 = 0.793; their difference is above 0
+        ([1.0, 1.0, 1.0], [0.9, 0.9, 0.9], None),  # two points apart: no spread, no star
+        ([1.0, 0.8], [0.1, 0.2], None),  # no interval, no verdict
     ],
 )
-def test_degradation_is_reported_only_where_the_intervals_separate(full, distributed, reported) -> None:
-    result = gap(rollouts("m", {"solo_full": full, "solo_distributed": distributed}))
+def test_by_rollout_degradation_is_reported_only_where_the_intervals_separate(full, distributed, reported) -> None:
+    result = gap(rollouts("m", {"solo_full": full, "solo_distributed": distributed}), cluster="rollout")
     assert result.gaps["degradation_reported"].to_list() == [reported]
 
 
@@ -184,7 +196,7 @@ def test_a_run_that_stands_twice_counts_once_and_with_its_score() -> None:
     failed = first.with_columns(status=pl.lit("error"), weighted_outcome=pl.lit(None, pl.Float64))
     result = gap(pl.concat([failed, first, first]))
     assert result.table.equals(gap(first).table)
-    assert result.n_left_out == {"the same run again": 20}
+    assert result.n_left_out == {"the same run again": 22}
 
 
 def test_arms_and_efforts_of_one_model_are_rows_of_their_own() -> None:
@@ -268,12 +280,12 @@ def test_the_printed_table_has_the_numbers_and_says_what_was_left_out() -> None:
     refused = rollouts("sim/<b>", {"pair": [0.0]}, status="refused", run_id=None)
     result = gap(pl.concat([rollouts("sim/<b>", HAND), refused]))
     page = result._repr_html_()
-    assert "0.90 ± 0.11 (4)" in page
-    assert "0.60 ± 0.25 *" in page
+    assert "0.00 ± 0.26 (4)" in page
+    assert "0.60 ± 0.26 *" in page
     assert "Left out 1: 1 refused." in page
     assert "simulated agents" in page
     assert "sim/&lt;b&gt;" in page and "<b>" not in page
-    assert "0.90 ± 0.11 (4)" in repr(result)
+    assert "0.00 ± 0.26 (4)" in repr(result)
     assert "SIMULATED" in repr(result)
 
 
@@ -292,8 +304,8 @@ def test_a_real_study_is_not_called_simulated() -> None:
         ({"weighted_outcome": pl.lit("0.5")}, "not numbers"),
         ({"status": pl.lit("done")}, "status is 'done'"),
         ({"status": pl.lit(None, pl.String)}, "without status"),
-        ({"status": pl.lit("error")}, "10 ended in an error"),
-        ({"version": pl.lit("relay")}, "10 relay rollouts"),
+        ({"status": pl.lit("error")}, "11 ended in an error"),
+        ({"version": pl.lit("relay")}, "11 relay rollouts"),
     ],
 )
 def test_rows_outside_their_range_are_refused_in_one_line(change, words) -> None:

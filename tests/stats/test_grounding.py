@@ -286,7 +286,26 @@ def test_correlations_over_pairs_are_those_of_scipy(result: GroundingResult) -> 
         assert found[method]["n"] == 53
 
 
-def test_means_by_strategy_are_those_of_scipy(result: GroundingResult) -> None:
+def test_means_by_strategy_have_the_errors_of_statsmodels_clustered_by_ordered_pair(result: GroundingResult) -> None:
+    import statsmodels.api as sm
+
+    rows = [*result.by_strategy.iter_rows(named=True), *result.by_score.filter(pl.col("n") > 150).iter_rows(named=True)]
+    for row in rows:
+        mine = pl.col("strategy_global") == (row["strategy"] == "global")
+        if "grounding" in row:
+            mine &= pl.col("grounding") == row["grounding"]
+        part = result.table.filter(mine)
+        groups = part["ordered_pair"].rank("dense").to_numpy()
+        known = {"groups": groups, "use_correction": False}
+        fit = sm.OLS(part["weighted_outcome"].to_numpy(), np.ones(part.height)).fit(cov_type="cluster", cov_kwds=known)
+        n = len(set(groups))
+        assert (row["n"], row["n_clusters"]) == (part.height, n)
+        assert row["se"] == pytest.approx(float(fit.bse[0]) * (n / (n - 1)) ** 0.5, rel=1e-9)
+        assert row["lo"] < row["mean"] - 1.96 * row["se"] and row["mean"] + 1.96 * row["se"] < row["hi"]
+
+
+def test_by_rollout_means_by_strategy_are_those_of_scipy(mazes) -> None:
+    result = grounding(mazes, annotator="sim:annotator1", cluster="rollout")
     for row in result.by_strategy.iter_rows(named=True):
         wanted = 1 if row["strategy"] == "global" else 0
         values = result.table.filter(pl.col("strategy_global") == wanted)["weighted_outcome"].to_numpy()
@@ -356,13 +375,15 @@ def test_annotators_who_give_everyone_the_same_value_have_no_kappa_and_the_reaso
 
 def test_few_rollouts_make_means_without_intervals_and_no_correlation() -> None:
     result = grounding(study([run("r1")], notes("r1")))
-    assert result.by_strategy.rows() == [("global", 1, 0.5, None, None, None)]
+    assert result.by_strategy.rows() == [("global", 1, 0.5, None, None, None, 1, "too few: 1 ordered pair")]
+    assert "No interval of 1 mean: too few: 1 ordered pair." in result.notes()
     assert result.correlations["r"].to_list() == [None, None]
     assert "undefined" in repr(result)
 
 
 def test_the_result_says_whose_annotations_and_that_agents_are_simulated(result: GroundingResult) -> None:
-    assert dict(result.parameters) == {"annotator": "sim:annotator1", "facts": None, "repeat": 0, "arm": None}
+    asked = {"annotator": "sim:annotator1", "facts": None, "repeat": 0, "arm": None, "cluster": "ordered_pair"}
+    assert dict(result.parameters) == asked
     text = repr(result)
     assert "[SIMULATED AGENTS]" in text
     assert "not annotated by sim:annotator1" in text

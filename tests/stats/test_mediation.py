@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -18,6 +20,9 @@ from hypothesis import strategies as st
 from cilab.core.errors import TableError
 from cilab.stats.maze.mediation import MediationResult, _significant, mediate, mediation
 from cilab.stats.methods import cluster as cl
+
+#: Twenty clusters are enough to work the numbers by hand.
+pytestmark = pytest.mark.filterwarnings("ignore::cilab.stats.methods.cluster.FewClustersWarning")
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "golden"
@@ -447,15 +452,19 @@ def test_one_missing_cluster_label_is_enough_to_refuse() -> None:
         mediate(frame, **COLUMNS)
 
 
-def test_fewer_than_ten_clusters_are_warned_of_once_and_noted() -> None:
+def test_fewer_than_thirty_clusters_are_warned_of_once_and_noted_and_the_numbers_stay() -> None:
     with pytest.warns(cl.FewClustersWarning, match="cluster g: only 6 clusters") as caught:
         result = mediate(clustered(n_clusters=6), **COLUMNS, resamples=50)
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    assert "With fewer than 10 clusters" in repr(result)
+    assert "covered 91 to 92%" in str(caught[0].message)
+    assert sum("With fewer than 30 clusters" in note and "91 to 92%" in note for note in result.notes()) == 1
+    assert result.table.filter(effect="indirect")["lo"].item() is not None
+    with pytest.warns(cl.FewClustersWarning, match="only 29 clusters"):
+        mediate(clustered(n_clusters=29), **COLUMNS, resamples=50)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mediate(clustered(n_clusters=10), **COLUMNS, resamples=50)
+        mediate(clustered(n_clusters=30), **COLUMNS, resamples=50)
 
 
 def test_an_exposure_that_lives_in_one_cluster_fails_with_the_share_of_undefined_replicates() -> None:
@@ -604,10 +613,40 @@ def test_the_stored_coverage_is_about_the_truth_of_the_simulated_data_as_it_is_n
     assert stored == odds
 
 
+# -- few clusters: a stored study (benchmarks/studies/few_clusters.py says how to remake it)
+
+
+def few_clusters() -> tuple[dict, ModuleType]:
+    path = GOLDEN.parents[1] / "benchmarks" / "studies" / "few_clusters.py"
+    spec = importlib.util.spec_from_file_location("few_clusters", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return json.loads((GOLDEN / "few_clusters.json").read_text()), module
+
+
+def test_the_words_on_few_clusters_are_what_the_stored_study_measured() -> None:
+    stored, _ = few_clusters()
+    found = {line["clusters"]: line["coverage_pct"] for line in stored["sizes"]}
+    assert stored["data_sets"] >= 1000 and stored["simulated"]
+    assert {round(found[n]) for n in (6, 10, 20)} == {91, 92}
+    assert max(found[n] for n in (6, 10, 20)) < found[30] < found[53] and found[53] > 93
+
+
+def test_the_first_data_sets_of_few_clusters_come_out_as_stored() -> None:
+    stored, module = few_clusters()
+    for line in stored["sizes"]:
+        assert module.covered(line["clusters"], module.FIRST)[0] == line["first"]
+
+
+@pytest.mark.study
+def test_the_study_of_few_clusters_comes_out_as_stored() -> None:
+    """A minute and a half."""
+    stored, module = few_clusters()
+    assert module.study(stored["data_sets"]) == stored
+
+
 @pytest.mark.study
 def test_the_coverage_study_can_be_remade_in_small() -> None:
-    import importlib.util
-
     path = GOLDEN.parents[1] / "benchmarks" / "studies" / "mediation_coverage.py"
     spec = importlib.util.spec_from_file_location("mediation_coverage", path)
     module = importlib.util.module_from_spec(spec)

@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 from cilab.core.errors import TableError
 from cilab.datasets import published_table
 from cilab.stats.maze.pairs import PairsResult, pairs, pairs_from_means
-from tests.stats.maze_runs import frame, pair
+from tests.stats.maze_runs import frame, guarded, pair
 
 FAMILIES = {"strong": "one", "weak": "one", "other": "two"}
 BY_HAND = [
@@ -40,7 +40,7 @@ def test_the_matrix_holds_starters_in_rows_in_order_of_their_own_level() -> None
     assert matrix.columns == ["starter", "strong", "other", "weak"]
     assert matrix.row(0)[1:] == (pytest.approx(0.9), 1.0, pytest.approx(0.8))
     assert matrix.row(2)[1:] == (pytest.approx(0.5), None, pytest.approx(0.3))
-    assert result.sheet().cells.row(0)[3].startswith("0.80 ± 0.08")
+    assert result.sheet().cells.row(0)[3].startswith("0.80 ± 0.29")
 
 
 def test_means_and_intervals_are_those_worked_by_hand() -> None:
@@ -51,7 +51,12 @@ def test_means_and_intervals_are_those_worked_by_hand() -> None:
     )
     se = math.sqrt(0.02 / 3 / 4)  # deviations 0.1, -0.1, 0, 0
     assert (row["mean"], row["se"]) == (pytest.approx(0.8), pytest.approx(se))
-    assert (row["lo"], row["hi"]) == (pytest.approx(0.8 - 1.959964 * se), pytest.approx(0.8 + 1.959964 * se))
+    assert (row["lo"], row["hi"]) == pytest.approx(guarded([0.9, 0.7, 0.8, 0.8]))
+    many = pairs(frame(pair("a", "b", [0.9, 0.7, 0.8, 0.8] * 3))).table.row(0, named=True)
+    half = 2.200985160 * math.sqrt(0.06 / 11 / 12)  # t with 11 degrees of freedom: twelve mazes
+    assert (many["lo"], many["hi"]) == (pytest.approx(0.8 - half), pytest.approx(0.8 + half))
+    plain = pairs(frame(BY_HAND), cluster="rollout").table.filter(starter="strong", follower="weak").row(0, named=True)
+    assert (plain["lo"], plain["hi"]) == (pytest.approx(0.8 - 1.959964 * se), pytest.approx(0.8 + 1.959964 * se))
 
 
 def test_a_refused_rollout_is_left_out_and_counted_and_never_zero() -> None:
@@ -74,9 +79,12 @@ def test_the_ordering_effect_is_paired_by_maze() -> None:
     assert row["paired_p"] == pytest.approx(test.pvalue)
     ends = test.confidence_interval()
     assert (row["paired_lo"], row["paired_hi"]) == (pytest.approx(ends.low), pytest.approx(ends.high))
-    # Unpaired, the interval comes from both standard errors.
+    # Every maze was played in both orders: over all mazes the interval is the same.
+    assert (row["lo"], row["hi"], row["n_clusters"]) == (pytest.approx(ends.low), pytest.approx(ends.high), 4)
+    # By the paper, the interval comes from both standard errors.
+    plain = swap(pairs(frame(BY_HAND), cluster="rollout"), "strong", "weak")
     half = 1.959964 * math.hypot(math.sqrt(0.02 / 3 / 4), math.sqrt(0.02 / 3 / 4))
-    assert (row["lo"], row["hi"]) == (pytest.approx(0.3 - half), pytest.approx(0.3 + half))
+    assert (plain["lo"], plain["hi"]) == (pytest.approx(0.3 - half), pytest.approx(0.3 + half))
 
 
 def test_p_values_of_the_ordering_are_corrected_over_the_pairs_that_have_one() -> None:
@@ -206,8 +214,8 @@ def test_the_papers_sentence_on_o3_and_its_bounds_follow_from_its_table() -> Non
 
 
 def test_rollouts_and_their_printed_means_give_the_same_bounds() -> None:
-    from_rollouts = pairs(frame(BY_HAND), families=FAMILIES)
-    printed = from_rollouts.table.with_columns(half=pl.col("hi") - pl.col("mean"))
+    from_rollouts = pairs(frame(BY_HAND), families=FAMILIES, cluster="rollout")
+    printed = from_rollouts.table.with_columns(half=(pl.col("hi") - pl.col("mean")).fill_null(0.0))
     from_means = pairs_from_means(printed, mean="mean", half_width="half", families=FAMILIES)
     left, right = from_rollouts.bounds, from_means.bounds
     assert left["verdict"].to_list() == right["verdict"].to_list()
@@ -258,10 +266,10 @@ def test_the_order_of_rows_does_not_matter_and_names_only_rename(random) -> None
 
 def test_more_than_ten_agents_print_as_a_list_of_the_played_pairs_best_first() -> None:
     rows = [row for i in range(11) for row in pair(f"m{i:02}", f"m{i:02}", [i / 20, i / 20])]
-    rows += pair("m00", "m10", [0.9, 0.7]) + pair("m10", "m00", [None, None])
+    rows += pair("m00", "m10", [0.9, 0.7, 0.8]) + pair("m10", "m00", [None, None])
     shown = pairs(frame(rows)).sheet().cells
     assert shown.columns == ["Starter", "Follower", "Outcome", "n", "Left out"]
     assert shown.height == 13
-    assert shown.row(0) == ("m00", "m10", "0.80 ± 0.20", "2", "")
+    assert shown.row(0) == ("m00", "m10", "0.80 ± 0.43", "3", "")
     assert shown.row(1)[:2] == ("m10", "m10") and shown.row(-1) == ("m10", "m00", "–", "0", "2")
     assert pairs(frame(rows[:20])).sheet().cells.columns[0] == "Starter \\ follower"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -91,11 +93,81 @@ def test_the_two_models_score_what_was_asked_for(cell_sd: float) -> None:
 def test_power_agrees_with_the_normal_formula_where_it_holds() -> None:
     w = world([0.0, 0.0, 0.0])
     abilities = [w.ability_at(0.45, 10), w.ability_at(0.55, 10)]
-    lines = _simulated(w, abilities, 10.0, 1, (100, 400), 4000, 1.959964, np.random.default_rng(4))
+    lines = _simulated(w, abilities, 10.0, 1, (100, 400), 4000, 0.95, np.random.default_rng(4))
     for line, n in zip(lines, (100, 400), strict=True):
         se = math.sqrt(2 * 0.45 * 0.55 / n)
         expected = 1 - NormalDist().cdf(1.959964 - 0.10 / se)
         assert line[5] == pytest.approx(expected, abs=0.025)
+
+
+SMALL: dict[str, Any] = {
+    "gate": "off",
+    "differences": [10.0],
+    "tasks_per_dimension": [30],
+    "seeds": [1],
+    "cell_sd": 0.0,
+}
+
+
+def test_a_task_that_was_never_run_is_not_one_that_was_failed() -> None:
+    """Without a gate nothing fails it: 60 tests a model, whether or not two models ran half of the tasks."""
+    full = runs(3, 10, 1, seed=3).filter(pl.col("version") == "test")
+    few = pl.col("task_id").is_in(sorted(full["task_id"].unique())[::2]) & (pl.col("model") != "m00")
+    whole, half = (power(part, **SMALL).table.row(0, named=True) for part in (full, full.filter(~few)))
+    assert whole["runs_per_model"] == half["runs_per_model"] == 60
+    assert half["power"] == pytest.approx(whole["power"], abs=0.06)
+    # With the gate: m00 solves all tasks alone, m01 fails a half of them, m02 never ran those alone nor otherwise.
+    alone = runs(3, 10, 1, seed=3)
+    odd = pl.col("task_id").is_in(sorted(alone["task_id"].unique())[::2])
+    failed = odd & (pl.col("model") == "m01")
+    gated = alone.filter(~(failed & (pl.col("version") == "test")) & ~(odd & (pl.col("model") == "m02")))
+    gated = gated.with_columns(score=pl.when(failed & (pl.col("version") == "alone")).then(0.0).otherwise("score"))
+    found = power(gated, **SMALL | {"gate": "solved_alone"}).table.row(0, named=True)
+    assert found["runs_per_model"] == pytest.approx(2 * 30 * (0.5 + 0.5 * 0.5))
+
+
+def test_graded_scores_that_do_not_vary_leave_nothing_to_chance() -> None:
+    values = np.repeat([[0.6], [0.5], [0.5]], 20, axis=1)[:, :, None]
+    result = power(testing.grid(values, dimensions=["d"] * 10 + ["e"] * 10), **SMALL)
+    row = result.table.row(0, named=True)
+    assert (row["power"], row["wrong_way"], row["runs_per_model"]) == (1.0, 0.0, 60)
+    assert row["power_lo"] < 1
+    assert dict(result.model.select("quantity", "value").iter_rows())["scatter: d"] == 0
+    assert any("Graded scores" in note for note in result.notes())
+    none = power(testing.grid(values, dimensions=["d"] * 10 + ["e"] * 10), **SMALL | {"differences": [0.0]})
+    assert none.table["power"][0] == 0.0  # no false alarm out of rounding
+
+
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_the_scatter_of_graded_scores_is_recovered_and_pass_or_fail_stays_a_coin(n_seeds: int) -> None:
+    """Beta scores whose variance is a fifth of p (1 - p), in dimension d; dimension e passes or fails. Simulated."""
+    rng = np.random.default_rng(6)
+    ability, difficulty = np.linspace(-1, 1, 8)[:, None], rng.normal(0, 0.8, 80)
+    p = expit(ability - difficulty)[..., None].repeat(n_seeds, axis=2)
+    graded = rng.beta(4 * p, 4 * (1 - p))  # a + b = 1 / 0.2 - 1
+    values = np.where(np.arange(80)[None, :, None] < 40, graded, rng.random(p.shape) < p)
+    data = testing.grid(values, dimensions=["d"] * 40 + ["e"] * 40)
+    found = dict(power(data, **SMALL | {"simulations": 20}).model.select("quantity", "value").iter_rows())
+    assert found["scatter: d"] == pytest.approx(0.2, abs=0.04)
+    assert "scatter: e" not in found
+
+
+def test_of_graded_scores_alone_the_effect_of_the_cell_is_recovered() -> None:
+    rng = np.random.default_rng(7)
+    logits = np.linspace(-1, 1, 10)[:, None] - rng.normal(0, 0.8, 60) + rng.normal(0, 1.0, (10, 60))
+    p = expit(logits)[..., None].repeat(3, axis=2)
+    data = testing.grid(rng.beta(9 * p, 9 * (1 - p)), dimensions=["d"] * 60)
+    settings = {"gate": "off", "differences": [10.0], "tasks_per_dimension": [10], "seeds": [1], "simulations": 20}
+    found = dict(power(data, **settings).model.select("quantity", "value").iter_rows())
+    assert found["cell_sd"] == pytest.approx(1.0, abs=0.25) and found["scatter: d"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_power_of_graded_scores_agrees_with_the_normal_formula() -> None:
+    w = dataclasses.replace(world([0.0, 0.0, 0.0]), scatter=np.array([0.25]))
+    abilities = [w.ability_at(0.45, 10), w.ability_at(0.55, 10)]
+    (line,) = _simulated(w, abilities, 10.0, 2, (100,), 4000, 0.95, np.random.default_rng(4))
+    se = math.sqrt(2 * 0.25 * 0.45 * 0.55 / 2 / 100)
+    assert line[5] == pytest.approx(1 - NormalDist().cdf(1.984 - 0.10 / se), abs=0.025)
 
 
 def test_more_tasks_and_larger_differences_have_more_power_and_no_difference_few_alarms() -> None:

@@ -70,9 +70,10 @@ def test_priming_is_compared_with_recovery_and_a_later_swap_with_an_earlier_one(
     assert slope["diff"] == pytest.approx((0.325 - 0.575) / 4)
     test = scipy_stats.ttest_1samp([(0.2 - 0.6) / 4, 0.0, (0.3 - 0.5) / 4, (0.4 - 0.8) / 4], 0)
     assert slope["p"] == pytest.approx(test.pvalue)
-    # The primer rises by 0.1 in every maze: no spread, so no p, and the interval has width 0.
+    # The primer rises by 0.1 in every maze: no spread, so neither p nor interval.
     rise = contrast(result, "slope of primer")
-    assert (rise["diff"], rise["p"]) == (pytest.approx(0.025), None)
+    assert (rise["diff"], rise["p"], rise["lo"]) == (pytest.approx(0.025), None, None)
+    assert rise["reason"] == "no spread between the units"
     assert any("priming is better than recovery at" in s for s in result.statements)
 
 
@@ -105,7 +106,7 @@ def test_prefixes_that_ended_before_the_swap_are_counted() -> None:
         ([*BY_HAND[4:], *pair("big", "big", [0.1] * 4)], "no better than the weak one"),
         ([*BY_HAND[4:], *pair("big", "big", STRONG, first_maze=9)], "no maze that the relay and both pairs have"),
         ([*BY_HAND[4:], *pair("big", "big", [1.0, -0.5, 1.0, 0.2])], "of the resamples: no interval"),
-        ([*BY_HAND[4:], *pair("big", "big", [1.0])], "a single maze: no interval"),
+        ([*BY_HAND[4:], *pair("big", "big", [1.0])], "too few: 1 maze: no interval"),
     ],
 )
 def test_a_share_or_an_interval_that_does_not_exist_is_named(rows, reason: str) -> None:

@@ -77,6 +77,44 @@ def test_split_half_reliability_is_that_of_the_classical_formula() -> None:
     assert spearman_brown(np.array([0.5]))[0] == pytest.approx(2 / 3)
 
 
+def test_halves_that_go_against_each_other_have_no_reliability_and_the_reason() -> None:
+    """Four rows of nearly one score over six tasks: what one half has more the other has less."""
+    passed = ["011100", "110010", "010011", "001111"]
+    values = np.array([[float(c) for c in row] for row in passed])[:, :, None]
+    result = validity(runs(values), resamples=50)
+    line = result.table.filter(quantity="reliability").row(0, named=True)
+    assert (line["value"], line["lo"], line["hi"], line["interval"]) == (None, None, None, None)
+    assert "the mean correlation of the halves is not above 0: reliability is undefined" in line["note"]
+    half = result.table.filter(quantity="half_pearson_r").row(0, named=True)
+    n_empty = result.halves["r"].null_count()
+    assert half["value"] == pytest.approx(-0.81, abs=0.01) and n_empty > 0 and half["n"] == 1000 - n_empty
+    assert f"{n_empty} of 1,000 halvings have no r" in half["note"] and half["note"] in line["note"]
+    assert result.halves["reliability"].drop_nulls().is_between(0, 1).all()
+    assert "undefined" in result.plot(panel="split_half").texts[0].get_text()
+
+
+def test_the_mean_r_is_stepped_up_and_the_range_of_the_halvings_with_it(drawn) -> None:
+    result = validity(runs(drawn), splits=400, resamples=50)
+    r = result.halves["r"].to_numpy()
+    line = result.table.filter(quantity="reliability").row(0, named=True)
+    assert line["value"] == pytest.approx(2 * r.mean() / (1 + r.mean()))
+    ends = np.quantile(r, [0.025, 0.975])
+    assert (line["lo"], line["hi"]) == pytest.approx(tuple(np.clip(2 * ends / (1 + ends), 0, None)))
+    assert line["lo"] < line["value"] < line["hi"]
+
+
+def test_halvings_that_all_agree_have_no_range_and_seeds_that_all_agree_an_exact_interval() -> None:
+    # Two tasks can be halved in one way only, whichever half is called the first.
+    two = validity(runs(np.array([[0.0, 0.2], [0.5, 0.4], [1.0, 0.9]])[:, :, None]), splits=50, resamples=50)
+    line = two.table.filter(quantity="reliability").row(0, named=True)
+    assert line["value"] > 0 and (line["lo"], line["note"]) == (None, "all halvings agree")
+    same = validity(runs(np.repeat(np.eye(4)[:, :, None], 3, axis=2)), resamples=50).table
+    line = same.filter(quantity="same_verdict_pct").row(0, named=True)
+    # Four tasks of which all cells agree: Clopper and Pearson's lower end of 4 of 4.
+    assert (line["value"], line["hi"]) == (100, 100)
+    assert line["lo"] == pytest.approx(100 * stats.binomtest(4, 4).proportion_ci(method="exact").low)
+
+
 def test_halvings_take_half_of_every_dimension() -> None:
     from cilab.stats.teamwork.validity import _halves
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from cilab.plots.maze.gap import over
 from cilab.plots.parts import panels, style
 from cilab.results.numbers import percent
 from cilab.stats.maze.ablation import FACTORS, AblationResult, DistilledResult
@@ -67,7 +68,7 @@ def ablation(result: AblationResult, *, ax: Axes | None = None, panel: str | Non
         size=(style.PAGE_WIDTH, 2.7 + 0.17 * lines),
         ncols=3,
         names=agents,
-        notes=[f"Bars: {percent(result.parameters['ci_level'])} intervals from standard errors."],
+        notes=[f"Bars: {percent(result.parameters['ci_level'])} intervals over {over(result)}."],
         label_y=26 + panels.LEGEND_LINE * lines,
         sharey=True,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from cilab.plots.maze.gap import over
 from cilab.plots.parts import panels, style
 from cilab.results.numbers import percent
 from cilab.stats.maze.efficiency import BANDS, EfficiencyResult
@@ -58,7 +59,7 @@ def efficiency(result: EfficiencyResult, *, ax: Axes | None = None, panel: str |
     if adapted.height:
         there = [name for name in agents if name in set(adapted["agent"])]
         parts["adaptation"] = partial(_adaptation, table=adapted, agents=there)
-    level = f"Bars: {percent(result.parameters['ci_level'])} intervals over rollouts."
+    level = f"Bars: {percent(result.parameters['ci_level'])} intervals over {over(result)}."
     return panels.compose(
         result,
         parts,
@@ -138,7 +139,9 @@ def messages(result: EfficiencyResult, *, ax: Axes | None = None, panel: str | N
         if agents:
             parts[setting] = partial(_messages, table=mine, agents=agents, setting=setting)
             longest = max(longest, len(agents))
-    level = f"Bars: {percent(result.parameters['ci_level'])} intervals. Bands of the weighted outcome:"
+    level = (
+        f"Bars: {percent(result.parameters['ci_level'])} intervals over {over(result)}. Bands of the weighted outcome:"
+    )
     return panels.compose(
         result,
         parts,

@@ -1,6 +1,6 @@
 """The figure of the collaboration gap: solo, solo with a distributed map, and pair, model by model.
 
-May import `cilab.plots.parts.style` and `cilab.stats`. Computes nothing.
+May import `cilab.plots.parts` and `cilab.stats`. Computes nothing.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from cilab.core.errors import choice
-from cilab.plots.parts import style
+from cilab.plots.parts import panels, style
 from cilab.results.numbers import percent
 from cilab.stats.maze.gap import OUTCOMES, SETTING_NAMES, SETTINGS, GapResult
+from cilab.stats.maze.rows import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from cilab.results.result import Result
 
 #: Where each setting's mark stands within its model's row, in rows from its middle (down is positive).
 _DODGE = {"solo_full": -0.24, "solo_distributed": 0.0, "pair": 0.24}
@@ -24,14 +27,14 @@ def gap(result: GapResult, *, ax: Axes | None = None, distributed: Literal["repo
     """Draw means and intervals per model in the three settings, as figure 4.1 of the collaboration-gap paper.
 
     One row per model, best pair on top. Grey circles: solo with the full map; yellow diamonds: solo with the
-    distributed map; red squares: pair of copies. Bars are the intervals of `result`.
+    distributed map; red squares: pair of copies. Bars are the intervals of `result`; a mean without one has no bar.
 
     Parameters
     ----------
     result : what `cilab.gap` returned.
     ax : axes to draw in; None makes a figure 6.5 inches wide and as high as the models need, with small print.
-    distributed : "reported" draws the distributed map only where the degradation is reported (the intervals of the two
-        solo settings separate) or where there is no interval to tell; "all" draws it always.
+    distributed : "reported" draws the distributed map only where the degradation is reported or where there is no
+        interval to tell; "all" draws it always.
 
     Returns
     -------
@@ -51,10 +54,15 @@ def gap(result: GapResult, *, ax: Axes | None = None, distributed: Literal["repo
             _draw_setting(ax, result, setting, distributed)
         _draw_frame(ax, result)
         if fig is not None:
-            hidden = "The distributed map is drawn only where its interval separates from the full map's."
-            level = f"Bars: {percent(result.parameters['ci_level'])} intervals from standard errors."
+            hidden = "The distributed map is drawn only where the degradation to it is reported."
+            level = f"Bars: {percent(result.parameters['ci_level'])} intervals over {over(result)}."
             style.small_print(fig, result, f"{level} {hidden}" if distributed == "reported" else level)
     return ax
+
+
+def over(result: Result) -> str:
+    """What the intervals of a result are taken over, in words."""
+    return plural(result.parameters["cluster"])
 
 
 def _draw_setting(ax: Axes, result: GapResult, setting: str, distributed: str) -> None:
@@ -66,27 +74,12 @@ def _draw_setting(ax: Axes, result: GapResult, setting: str, distributed: str) -
         cell = result.cell(name, setting)
         hidden = setting == "solo_distributed" and distributed == "reported" and reported[name] is False
         if cell is not None and cell["mean"] is not None and not hidden:
-            half = float("nan") if cell["se"] is None else cell["hi"] - cell["mean"]
-            points.append((cell["mean"], position[name] + _DODGE[setting], half))
+            points.append((cell["mean"], position[name] + _DODGE[setting], (cell["lo"], cell["hi"])))
     if not points:
         return
-    x, y, half = zip(*points, strict=True)
-    mark = style.SETTING_MARKS[setting]
-    ax.errorbar(
-        x,
-        y,
-        xerr=half,
-        fmt=mark.marker,
-        color=mark.color,
-        ecolor=mark.edge,
-        markeredgecolor=mark.edge,
-        markeredgewidth=0.6,
-        markersize=mark.size,
-        elinewidth=1.0,
-        capsize=0,
-        label=SETTING_NAMES[setting],
-        zorder=3 + SETTINGS.index(setting),
-    )
+    x, y, ends = zip(*points, strict=True)
+    look = {"label": SETTING_NAMES[setting], "zorder": 3 + SETTINGS.index(setting), "ls": "none"}
+    panels.bars(ax, x, y, ends, style.SETTING_MARKS[setting], along="x", **look)
 
 
 def _draw_frame(ax: Axes, result: GapResult) -> None:

@@ -1,8 +1,7 @@
 """Grounding: strategies by the agents' tiers, and outcome against the grounding score by strategy.
 
-May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes no result: what it
-summarises for the eye (mean outcome at each score, by the statistics' `mean_interval`; the line through the pairs) is
-drawn only.
+May import `cilab.plots.parts.style`, `cilab.plots.parts.panels` and `cilab.stats`. Computes no result; the line
+through the pairs is drawn only.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cilab.core.options import CI_LEVEL
 from cilab.plots.parts import panels, style
 from cilab.stats.maze.grounding import GroundingResult
-from cilab.stats.methods.means import mean_interval, z_of
+from cilab.stats.maze.rows import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Strategy -> value in the table, mark, colour of the bar.
-_STRATEGIES = {"global": (1.0, panels.SERIES[2]), "local": (0.0, panels.SERIES[1])}
+#: Strategy -> mark, colour of the bar.
+_STRATEGIES = {"global": panels.SERIES[2], "local": panels.SERIES[1]}
 #: A mean is drawn where so many rollouts have the score.
 _FEWEST = 5
 
@@ -52,8 +50,9 @@ def grounding(result: GroundingResult, *, ax: Axes | None = None, panel: str | N
     if result.by_tier.height:
         parts["strategy"] = partial(_by_tier, result=result)
     parts["outcome"] = partial(_by_score, result=result)
+    over = plural(result.parameters["cluster"])
     note = (
-        f"Outcome: means at each score (at least {_FEWEST} rollouts) with 95% intervals, rollouts as independent; "
+        f"Outcome: means at each score (at least {_FEWEST} rollouts) with 95% intervals over {over}; "
         "grey: ordered pairs with their least-squares line (dashed)."
     )
     return panels.compose(
@@ -74,7 +73,7 @@ def _by_tier(ax: Axes, *, result: GroundingResult) -> None:
     y = range(table.height)
     share = table["share_global"].to_list()
     for name, left, width in (("global", [0.0] * len(share), share), ("local", share, [1 - s for s in share])):
-        mark, hatch = _STRATEGIES[name][1], "" if name == "global" else "//"
+        mark, hatch = _STRATEGIES[name], "" if name == "global" else "//"
         ax.barh(
             y, width, 0.7, left=left, color=mark.color, edgecolor="white", hatch=hatch, lw=0.4, label=name.capitalize()
         )
@@ -105,20 +104,13 @@ def _by_score(ax: Axes, *, result: GroundingResult) -> None:
     )
     if pairs["grounding"].n_unique() > 1:
         panels.trend(ax, pairs["grounding"], pairs["weighted_outcome"], color="#a50f15", ls="--", lw=1.1)
-    rows = result.table.drop_nulls(["grounding", "strategy_global", "weighted_outcome"])
-    z = z_of(CI_LEVEL)
-    for i, (name, (value, mark)) in enumerate(_STRATEGIES.items()):
-        mine = rows.filter(pl.col("strategy_global") == value)
-        points = [
-            (score[0] + 0.008 * (1 - 2 * i), mean_interval(part["weighted_outcome"].to_list(), z))
-            for score, part in sorted(mine.partition_by("grounding", as_dict=True).items())
-            if part.height >= _FEWEST
-        ]
-        if points:
-            x, found = zip(*points, strict=True)
-            ends = [(f["lo"], f["hi"]) for f in found]
+    for i, (name, mark) in enumerate(_STRATEGIES.items()):
+        points = result.by_score.filter(pl.col("strategy") == name, pl.col("n") >= _FEWEST)
+        if points.height:
+            x = [score + 0.008 * (1 - 2 * i) for score in points["grounding"]]
+            ends = points.select("lo", "hi").rows()
             line = "-" if name == "global" else (0, (2, 1.2))
-            panels.bars(ax, x, [f["mean"] for f in found], ends, mark, along="y", label=name.capitalize(), ls=line)
+            panels.bars(ax, x, points["mean"].to_list(), ends, mark, along="y", label=name.capitalize(), ls=line)
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("Grounding score (0 to 1)")
     ax.set_ylabel("Mean weighted outcome (fraction)")

@@ -98,8 +98,8 @@ def _draw_cells(ax: Axes, result: PairsResult, shown: Sequence[str], cells: dict
 
 
 def _words(cell: dict[str, Any]) -> str:
-    """The mean, and half its interval below."""
-    return Interval.of(cell, "mean", "lo", "hi", digits=2).half().replace(" ± ", "\n±")
+    """The mean, and half its interval below; without an interval the mean alone."""
+    return Interval(cell["mean"], cell["lo"], cell["hi"], 2).half().replace(" ± ", "\n±")
 
 
 def _frame_of(i: int, j: int) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from cilab.plots.maze.gap import over
 from cilab.plots.parts import panels, style
 from cilab.results.numbers import percent
 from cilab.stats.maze.gap import OUTCOMES
@@ -56,7 +57,7 @@ def relay(result: RelayResult, *, ax: Axes | None = None, panel: str | None = No
     keys = result.table.select("strong", "weak").unique(maintain_order=True).rows()
     parts = {f"{strong} > {weak}": partial(_draw, result=result, strong=strong, weak=weak) for strong, weak in keys}
     lines = max((_heading(*key).count("\n") for key in keys), default=0)
-    level = f"Bars and bands: {percent(result.parameters['ci_level'])} intervals from standard errors."
+    level = f"Bars and bands: {percent(result.parameters['ci_level'])} intervals over {over(result)}."
     return panels.compose(
         result,
         parts,

@@ -96,6 +96,7 @@ def differences(result: Differences, *, ax: Axes | None = None) -> Axes:
     -------
     Axes
         One ErrorbarContainer per kind of interval: paired by task, or, where tasks have no identity, the two bounds.
+        Where no pair has an interval, the differences alone.
 
     Raises
     ------
@@ -121,19 +122,18 @@ def differences(result: Differences, *, ax: Axes | None = None) -> Axes:
 
 def _differences(ax: Axes, *, table: pl.DataFrame) -> None:
     pairs = table.select("higher", "lower").rows()
-    shown = style.brief([roster.short(name) for pair in pairs for name in pair])
-    names = [f"{one} \N{MINUS SIGN} {two}" for one, two in zip(shown[::2], shown[1::2], strict=True)]
+    brief = style.brief([roster.short(name) for pair in pairs for name in pair])
+    names = [f"{one} \N{MINUS SIGN} {two}" for one, two in zip(brief[::2], brief[1::2], strict=True)]
     panels.rows(ax, names, width=2 * style.NAME_WIDTH + 3)
     ax.tick_params(axis="y", labelsize=6.8)
     ax.axvline(0, color="#404040", lw=0.8, zorder=1)
-    rows = list(range(table.height))
-    for kind, label, look in _INTERVALS:
-        low, high = f"lo{kind}_points", f"hi{kind}_points"
-        if low not in table.columns or table[low].null_count() == table.height:
-            continue
-        ends = table.select(low, high).rows()
-        values = table["diff_points"].to_list()
+    rows, values = list(range(table.height)), table["diff_points"].to_list()
+    shown = [kind for kind in _INTERVALS if table[f"lo{kind[0]}_points"].null_count() < table.height]
+    for kind, label, look in shown:
+        ends = table.select(f"lo{kind}_points", f"hi{kind}_points").rows()
         panels.bars(ax, values, rows, ends, _TEST, along="x", ls="none", label=label, **look)
+    if not shown:
+        panels.points(ax, values, rows, _TEST, "Difference; too few tasks for an interval")
     ax.set_xlabel("Difference of the overall scores (points)")
     panels.legend(ax, 2)
     panels.title(ax, "Neighbours in rank", legend_lines=1)

@@ -79,7 +79,7 @@ def _parts(result: ValidityResult, of: dict[str, roster.Look]) -> dict[str, Any]
         parts["seeds"] = partial(_seeds, result=result)
     if result.pairs.drop_nulls(["higher_pct", "lower_pct"]).height:
         parts["head_to_head"] = partial(_head_to_head, result=result)
-    if result.halves.drop_nulls().height:
+    if result.halves["r"].count():
         parts["split_half"] = partial(_split_half, result=result)
     return parts
 
@@ -141,14 +141,15 @@ def _head_to_head(ax: Axes, *, result: ValidityResult) -> None:
 
 
 def _split_half(ax: Axes, *, result: ValidityResult) -> None:
-    values = result.halves.drop_nulls()["r"]
+    values = result.halves["r"].drop_nulls()
     ax.hist(values, bins=min(30, max(5, len(values) // 20)), color=panels.SERIES[0].color, ec="white", lw=0.4)
     mean = _get(result, "split_half", "half_pearson_r")
     if mean:
         ax.axvline(mean["value"], color="#202020", lw=1.0, ls=(0, (4, 2)), gid="mean")
     ax.set_xlabel("Pearson's r of the two halves' scores")
     ax.set_ylabel(f"Halvings (of {result.splits:,})")
-    panels.corner(ax, "\n".join(_words("reliability", _get(result, "split_half", "reliability"))), place="upper left")
+    said = _words("reliability", _get(result, "split_half", "reliability")) or ["reliability undefined"]
+    panels.corner(ax, "\n".join(said), place="upper left")
     panels.title(ax, "Split halves")
 
 

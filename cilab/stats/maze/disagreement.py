@@ -31,13 +31,18 @@ from cilab.stats.maze.grounding import (
     paired,
 )
 from cilab.stats.methods import cluster as cl
+from cilab.stats.methods.distributions import normal_quantile, t_two_sided
 from cilab.stats.methods.ratings import MOST_UNDEFINED
+from cilab.stats.methods.uncertainty import IntervalKind, expanded_level, too_few
 
 #: Predictors of equation 5.
 PREDICTORS = ("homogeneous", "same_family", "starter_tier", "starter_family", "follower_tier", "follower_family")
 #: The three outcomes of table 3.
 OUTCOMES = ("total", "factual", "nonfactual")
 ESTIMATORS = ("maximum_likelihood", "firth")
+
+#: Clusters from which on resampling them has tails: of four, 1 sample in 64 holds one cluster only.
+_LEAST_DRAWN = 5
 
 _SCHEMA = {
     "outcome": pl.String,
@@ -52,6 +57,7 @@ _SCHEMA = {
     "se": pl.Float64,
     "sd_draws": pl.Float64,
     "n_replicates": pl.Int64,
+    "n_clusters": pl.Int64,
     "reason": pl.String,
 }
 
@@ -63,10 +69,12 @@ class OddsRatioResult(Result):
     Attributes
     ----------
     table : one row per coefficient: `outcome`, `predictor` ("intercept" first), `level` (null for numbers),
-        `odds_ratio`, `lo`, `hi` (percentile interval), `p` (from the same draws, at least `p_floor`), `mark`
+        `odds_ratio`, `lo`, `hi` (percentile interval, by the rule at the expanded level that allows for few clusters),
+        `p` (from the same draws, below 0.05 where a 95 % interval leaves out 1; at least `p_floor`), `mark`
         (** p < 0.01, * p < 0.05, † p < 0.10), `coefficient` (log-odds), `se` (of the log-odds, cluster-robust HC1),
-        `sd_draws` (sd of the log-odds over the draws), `n_replicates` (draws that determine it), `reason` (why there
-        is no interval: more than 5 % of the draws do not determine the coefficient, as levels are absent; else null).
+        `sd_draws` (sd of the log-odds over the draws), `n_replicates` (draws that determine it), `n_clusters`, `reason`
+        (why there is no interval: fewer than five clusters, or more than 5 % of the draws do not determine the
+        coefficient, as levels are absent; else null).
     reference : predictor -> level without a coefficient.
     n_clusters : number of clusters. p_floor : 2 / resamples.
     estimator : maximum_likelihood or firth.
@@ -123,6 +131,7 @@ def odds_ratios(
     seed: Seed = 0,
     ci_level: Level = CI_LEVEL,
     estimator: Literal["maximum_likelihood", "firth"] = "maximum_likelihood",
+    interval: IntervalKind = "rule",
 ) -> OddsRatioResult:
     """Odds ratios of an outcome between 0 and 1, by fractional logit with a cluster bootstrap.
 
@@ -140,6 +149,8 @@ def odds_ratios(
     seed : of the draws.
     ci_level : a fraction between 0 and 1.
     estimator : `maximum_likelihood`, which refuses separated data, or `firth`, whose estimates are always finite.
+    interval : "rule", percentiles at the level that allows for few clusters (`cilab.stats.methods.uncertainty`), or
+        "percentile", the paper's plain ones.
 
     Returns
     -------
@@ -191,6 +202,7 @@ def odds_ratios(
             "seed": seed,
             "ci_level": ci_level,
             "estimator": estimator,
+            "interval": interval,
         },
         left_out,
         provenance,
@@ -226,7 +238,7 @@ def _estimate(
     lost = np.isnan(draws).all(axis=1)
     _refuse_lost(lost, parameters["outcome"], firth)
     return OddsRatioResult(
-        table=_table(columns, fit, draws, parameters),
+        table=_table(columns, fit, draws, parameters, groups.n),
         n_used=len(y),
         n_left_out=dict(left_out),
         provenance=provenance,
@@ -265,10 +277,12 @@ def _refuse_separated(names: Sequence[str], outcome: str) -> None:
     )
 
 
-def _table(columns: cl.Design, fit: cl.LogitFit, draws: np.ndarray, parameters: Mapping[str, Any]) -> pl.DataFrame:
+def _table(
+    columns: cl.Design, fit: cl.LogitFit, draws: np.ndarray, parameters: Mapping[str, Any], n_clusters: int
+) -> pl.DataFrame:
     lines = []
     for j, (predictor, level) in enumerate(zip(columns.predictors, columns.levels, strict=True)):
-        found, reason = _summary(draws[:, j], parameters["ci_level"])
+        found, reason = _summary(draws[:, j], n_clusters, parameters)
         lines.append(
             {
                 "outcome": parameters["outcome"],
@@ -283,19 +297,31 @@ def _table(columns: cl.Design, fit: cl.LogitFit, draws: np.ndarray, parameters: 
                 "se": float(fit.se[j]),
                 "sd_draws": None if reason else found.sd,
                 "n_replicates": found.n,
+                "n_clusters": n_clusters,
                 "reason": reason,
             }
         )
     return pl.DataFrame(lines, schema=_SCHEMA)
 
 
-def _summary(draws: np.ndarray, ci_level: float) -> tuple[cl.Summary, str | None]:
-    """What the draws say, or why too few of them determine the coefficient."""
+def _summary(draws: np.ndarray, n_clusters: int, parameters: Mapping[str, Any]) -> tuple[cl.Summary, str | None]:
+    """What the draws of whole clusters say, or why they give no interval.
+
+    By the rule the interval is that of the expanded level, and p what goes with it: below 1 - ci_level exactly where
+    the interval leaves out 0.
+    """
+    by_rule, ci_level = parameters["interval"] == "rule", parameters["ci_level"]
     share = float(np.isnan(draws).mean())
     reason = None
-    if share > MOST_UNDEFINED:
+    if by_rule and n_clusters < _LEAST_DRAWN:
+        reason = too_few(n_clusters, parameters["cluster"])
+    elif share > MOST_UNDEFINED:
         reason = f"not determined in {100 * share:.1f} % of the replicates, more than {100 * MOST_UNDEFINED:.0f} %"
-    return cl.summarise(draws, ci_level), reason
+    if not by_rule or reason:
+        return cl.summarise(draws, ci_level), reason
+    found = cl.summarise(draws, expanded_level(n_clusters, 1, ci_level))
+    z = normal_quantile(1 - found.p / 2) * math.sqrt((n_clusters - 1) / n_clusters)
+    return found._replace(p=max(found.p, t_two_sided(z, n_clusters - 1))), None
 
 
 def _odds(log_odds: float) -> float:
@@ -357,9 +383,10 @@ class DisagreementResult(Result):
     rollouts : one row per rollout: run, pair, predictors, and the outcomes (mean over annotators; factual and
         nonfactual also where there is no disagreement).
     by_interaction, by_family_pair : `group` (and the families), `outcome`, `n` rollouts, `n_pairs`, `rate` (mean, a
-        fraction), `lo`, `hi` (95 % percentile interval over draws of clusters; null with fewer than 2 of them), all
-        three over all rollouts.
-    homogeneous_difference : per outcome the rate of homogeneous minus that of heterogeneous pairs, `lo`, `hi`, `p`.
+        fraction), `lo`, `hi` (95 % percentile interval over draws of clusters), `n_clusters` (of the group),
+        `no_interval` (why there is none, such as "too few: 2 ordered pairs"), all over all rollouts.
+    homogeneous_difference : per outcome the rate of homogeneous minus that of heterogeneous pairs, `lo`, `hi`, `p`,
+        `n_clusters`, `no_interval`.
     agreement : per two annotators and outcome Cohen's `kappa` (null where undefined, with the `reason`), `raw`, `n`.
     """
 
@@ -424,6 +451,7 @@ def disagreement(
     repeat: int = 0,
     arm: str | None = None,
     estimator: Literal["maximum_likelihood", "firth"] = "maximum_likelihood",
+    interval: IntervalKind = "rule",
 ) -> DisagreementResult:
     """What makes disagreements likelier between two agents in a maze (equation 5), and how often they disagree.
 
@@ -438,7 +466,7 @@ def disagreement(
     study : an opened study or data set (runs and annotations).
     annotators : whose annotations are averaged; None for all who annotated disagreements.
     cluster : ordered pairs of models (the paper's), unordered pairs, or mazes.
-    resamples, seed, estimator : as in `odds_ratios`.
+    resamples, seed, estimator, interval : as in `odds_ratios`.
     facts, repeat, arm : as in `cilab.stats.maze.grounding.grounding`.
 
     Returns
@@ -464,7 +492,14 @@ def disagreement(
     seen = _per_annotator(found.annotations, names)
     rollouts, left_out = _averaged(found.rows, seen, names)
     left_out = {**found.left_out, **left_out}
-    settings = {"cluster": cluster, "resamples": resamples, "seed": seed, "ci_level": CI_LEVEL, "estimator": estimator}
+    settings: dict[str, Any] = {
+        "cluster": cluster,
+        "resamples": resamples,
+        "seed": seed,
+        "ci_level": CI_LEVEL,
+        "estimator": estimator,
+    }
+    settings["interval"] = interval
     groups = cl.clusters(rollouts[cluster])
     cl.warn_if_few(groups, cluster)
     fitted, failed = _models_of(rollouts, settings, found.provenance)
@@ -482,9 +517,9 @@ def disagreement(
         models=fitted,
         failed=failed,
         rollouts=rollouts,
-        by_interaction=_rates(rollouts, ["interaction"], groups, counts),
-        by_family_pair=_rates(rollouts, ["starter_family", "follower_family"], groups, counts),
-        homogeneous_difference=_differences(rollouts, groups, counts),
+        by_interaction=_rates(rollouts, ["interaction"], groups, counts, settings),
+        by_family_pair=_rates(rollouts, ["starter_family", "follower_family"], groups, counts, settings),
+        homogeneous_difference=_differences(rollouts, groups, counts, settings),
         agreement=_agreement(seen, names),
     )
 
@@ -568,10 +603,14 @@ _RATE_SCHEMA = {
     "rate": pl.Float64,
     "lo": pl.Float64,
     "hi": pl.Float64,
+    "n_clusters": pl.Int64,
+    "no_interval": pl.String,
 }
 
 
-def _rates(rollouts: pl.DataFrame, by: Sequence[str], groups: cl.Clusters, counts: np.ndarray) -> pl.DataFrame:
+def _rates(
+    rollouts: pl.DataFrame, by: Sequence[str], groups: cl.Clusters, counts: np.ndarray, settings: Mapping[str, Any]
+) -> pl.DataFrame:
     lines = []
     keys = rollouts.select(by).unique().sort(by)
     if list(by) == ["interaction"]:
@@ -582,7 +621,10 @@ def _rates(rollouts: pl.DataFrame, by: Sequence[str], groups: cl.Clusters, count
         for outcome in OUTCOMES:
             y = rollouts[outcome].to_numpy()
             draws = _mean_draws(y, inside, groups, counts)
-            ends = cl.summarise(draws) if len(np.unique(groups.codes[inside])) > 1 else None
+            n_clusters = len(np.unique(groups.codes[inside]))
+            ends, reason = _summary(draws, n_clusters, settings)
+            if n_clusters < 2:
+                reason = too_few(n_clusters, settings["cluster"])
             lines.append(
                 {
                     **key,
@@ -590,8 +632,10 @@ def _rates(rollouts: pl.DataFrame, by: Sequence[str], groups: cl.Clusters, count
                     "n": int(inside.sum()),
                     "n_pairs": n_pairs,
                     "rate": float(y[inside].mean()),
-                    "lo": None if ends is None else ends.lo,
-                    "hi": None if ends is None else ends.hi,
+                    "lo": None if reason else ends.lo,
+                    "hi": None if reason else ends.hi,
+                    "n_clusters": n_clusters,
+                    "no_interval": reason,
                 }
             )
     return pl.DataFrame(lines, schema={**dict.fromkeys(by, pl.String), **_RATE_SCHEMA})
@@ -605,17 +649,24 @@ def _mean_draws(y: np.ndarray, inside: np.ndarray, groups: cl.Clusters, counts: 
         return (counts @ totals) / (counts @ sizes)
 
 
-def _differences(rollouts: pl.DataFrame, groups: cl.Clusters, counts: np.ndarray) -> pl.DataFrame:
+def _differences(
+    rollouts: pl.DataFrame, groups: cl.Clusters, counts: np.ndarray, settings: Mapping[str, Any]
+) -> pl.DataFrame:
     schema = {"outcome": pl.String, **dict.fromkeys(("difference", "lo", "hi", "p"), pl.Float64)}
+    schema |= {"n_clusters": pl.Int64, "no_interval": pl.String}
     same = rollouts["homogeneous"].to_numpy() == 1
     if same.all() or not same.any():
         return pl.DataFrame(schema=schema)
     lines = []
     for outcome in OUTCOMES:
         y = rollouts[outcome].to_numpy()
-        ends = cl.summarise(_mean_draws(y, same, groups, counts) - _mean_draws(y, ~same, groups, counts))
+        draws = _mean_draws(y, same, groups, counts) - _mean_draws(y, ~same, groups, counts)
+        found, reason = _summary(draws, groups.n, settings)
         difference = float(y[same].mean() - y[~same].mean())
-        lines.append({"outcome": outcome, "difference": difference, "lo": ends.lo, "hi": ends.hi, "p": ends.p})
+        numbers = {k: None if reason else getattr(found, k) for k in ("lo", "hi", "p")}
+        lines.append(
+            {"outcome": outcome, "difference": difference, **numbers, "n_clusters": groups.n, "no_interval": reason}
+        )
     return pl.DataFrame(lines, schema=schema)
 
 

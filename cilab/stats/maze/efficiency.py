@@ -14,16 +14,16 @@ import polars as pl
 
 from cilab.core.errors import TableError
 from cilab.core.options import CI_LEVEL
-from cilab.results.arguments import Level
+from cilab.results.arguments import Column, Level
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval, percent
+from cilab.results.numbers import Interval
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import Density
+from cilab.stats.maze.rows import Density, bare, interval_notes
 from cilab.stats.methods.distributions import share_interval
-from cilab.stats.methods.hypothesis_tests import paired_t
-from cilab.stats.methods.means import difference, mean_interval, z_of
+from cilab.stats.methods.means import Units, clustered_contrast, clustered_mean, mean_over
+from cilab.stats.methods.uncertainty import too_few
 
 #: Bands of figure D.5, lower end in, upper end out; a negative outcome is a fail, 1 a success.
 BANDS = (
@@ -35,7 +35,8 @@ BANDS = (
 TURN_CAP = "turn_cap"
 _NO_TOKENS = "without token counts of every message"
 
-_MEAN = dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64)
+_BEHIND = {"n_clusters": pl.Int64, "no_interval": pl.String}
+_MEAN = {**dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64), **_BEHIND}
 _TOKENS = {"agent": pl.String, "setting": pl.String, "n": pl.Int64, **_MEAN, "per_solution": pl.Float64}
 _BAND = {"agent": pl.String, "setting": pl.String, "band": pl.String, "n": pl.Int64, "median": pl.Float64, **_MEAN}
 _ADAPTATION = {
@@ -48,6 +49,8 @@ _ADAPTATION = {
     "change": pl.Float64,
     "change_lo": pl.Float64,
     "change_hi": pl.Float64,
+    "change_n_clusters": pl.Int64,
+    "change_no_interval": pl.String,
 }
 _CAP = {
     "agent": pl.String,
@@ -56,6 +59,7 @@ _CAP = {
     "n": pl.Int64,
     "at_cap": pl.Int64,
     **dict.fromkeys(("share", "lo", "hi"), pl.Float64),
+    **_BEHIND,
 }
 
 
@@ -66,17 +70,19 @@ class EfficiencyResult(Result):
     Attributes
     ----------
     table : tokens a message (figure D.4 a): one row per agent and setting (`homogeneous`, `heterogeneous`): `n`
-        rollouts, and mean, standard error and interval over rollouts of the agent's median tokens a message;
-        `per_solution`, the paper's efficiency: the mean over rollouts with an outcome from 0.75 on of the median
-        tokens a message times the messages of the rollout.
+        rollouts, and mean, standard error and interval of the agent's median tokens a message, `n_clusters` (mazes, or
+        what `cluster` names, behind the interval), `no_interval` (why there is none); `per_solution`, the paper's
+        efficiency: the mean over rollouts with an outcome from 0.75 on of the median tokens a message times the
+        messages of the rollout.
     messages : messages a rollout by outcome band (figure D.5): one row per agent, setting and band: `n`, `median`,
-        `mean, se, lo, hi`. A heterogeneous rollout counts for both of its agents.
+        `mean, se, lo, hi, n_clusters, no_interval`. A heterogeneous rollout counts for both of its agents.
     adaptation : figure D.4 b: per agent and kind of partner (`more efficient`, `less efficient`: partners that use
         fewer or more tokens with copies of themselves): tokens a message, and `change` from the agent's own
-        homogeneous level.
-    adaptation_overall : mean change over agents by kind of partner, with interval and paired t, and the difference.
-    cap : rollouts that hit the turn limit, of all and of the failures (outcome below 0.25): counts and share with
-        Wilson's interval. Row `all` is the whole.
+        homogeneous level, paired by maze, with its interval.
+    adaptation_overall : mean change over agents by kind of partner, with its interval and p (t over agents), and the
+        difference.
+    cap : rollouts that hit the turn limit, of all and of the failures (outcome below 0.25): counts and share with the
+        score interval over mazes. Row `all` is the whole.
     statements : what the numbers say, in sentences.
     """
 
@@ -104,13 +110,15 @@ class EfficiencyResult(Result):
         return self.on_sheet(lines)
 
     def notes(self) -> list[str]:
-        """What the numbers say, then what was used and left out."""
-        return [*self.statements, *super().notes()]
+        """What the numbers say, what has no interval, then what was used and left out."""
+        gone = {"means": [*self.table["no_interval"], *self.messages["no_interval"]]}
+        gone["changes"] = self.adaptation["change_no_interval"].to_list()
+        return [*self.statements, *interval_notes(gone), *super().notes()]
 
 
 def _mean(row: dict[str, Any] | None) -> str:
     """One decimal: tokens and messages are large."""
-    return Interval.of(row, "mean", "lo", "hi").half()
+    return bare(row, digits=1).half()
 
 
 @estimator
@@ -120,6 +128,7 @@ def efficiency(
     maze_size: int | None = None,
     wall_density: Density = None,
     arm: str | None = None,
+    cluster: Column = "auto",
     ci_level: Level = CI_LEVEL,
 ) -> EfficiencyResult:
     """Tokens a message, messages a rollout, adaptation to the partner, and how often the turn limit ended a rollout.
@@ -127,7 +136,8 @@ def efficiency(
     Parameters
     ----------
     data : an opened study or a data set with `runs` and `messages`.
-    maze_size, wall_density, arm, ci_level : as in `cilab.stats.maze.pairs.pairs`.
+    maze_size, wall_density, arm, cluster, ci_level : as in `cilab.stats.maze.pairs.pairs`. By `cluster="rollout"` the
+        share at the turn limit has Wilson's interval.
 
     Returns
     -------
@@ -138,13 +148,12 @@ def efficiency(
     Raises
     ------
     TableError
-        No pair in the data, or no messages.
+        No pair in the data, no messages, or clusters that cannot be used.
 
     References
     ----------
     Collaboration-gap paper, appendix D.5, figures D.4 and D.5.
     """
-    z = z_of(ci_level)
     found = maze_rows.read_maze_rows(
         data,
         outcome="weighted_outcome",
@@ -152,7 +161,9 @@ def efficiency(
         what="rollout of a pair of agents in a maze",
         fixed={"maze_size": maze_size, "wall_density": wall_density, "arm": arm},
         optional=("messages", "ended"),
+        cluster=cluster,
     )
+    units = found.clustering.units(ci_level)
     used = found.used.with_columns(
         pl.when(pl.col("first") == pl.col("second"))
         .then(pl.lit("homogeneous"))
@@ -161,10 +172,10 @@ def efficiency(
     )
     seats = _seats(used)
     tokens = _medians(data, seats)
-    table = _tokens(tokens, z)
-    adaptation = _adaptation(tokens, table, z)
+    table = _tokens(tokens, units)
+    adaptation = _adaptation(tokens, table, units)
     overall = _overall(adaptation, ci_level)
-    messages, cap = _messages(seats, z), _caps(used, seats, ci_level)
+    messages, cap = _messages(seats, units), _caps(used, seats, units._replace(share=True))
     unknown = used.height - tokens["run_id"].n_unique()
     notes = [f"{unknown:,} rollouts are {_NO_TOKENS}; their messages count."] if unknown else []
     return EfficiencyResult(
@@ -173,19 +184,19 @@ def efficiency(
         adaptation=adaptation,
         adaptation_overall=overall,
         cap=cap,
-        statements=(*_statements(table, messages, overall, cap), *notes),
+        statements=(*_statements(table, messages, overall, cap), *notes, *found.clustering.notes()),
         n_used=used.height,
         n_left_out=found.left_out,
         provenance=found.provenance,
-        parameters=found.kept,
-        caption=f"Mean ± half the {percent(ci_level)} interval ({z:.2f} standard errors) over rollouts, of the agent's "
+        parameters=found.parameters,
+        caption=f"Mean over rollouts ± half the {found.clustering.level(units)}, of the agent's "
         f"median tokens a message and of the messages a rollout by outcome band, in {found.maze_words()}.",
     )
 
 
 def _seats(used: pl.DataFrame) -> pl.DataFrame:
     """One row per rollout and agent's seat."""
-    columns = ("run_id", "setting", "value", "messages", "ended")
+    columns = ("run_id", "setting", "value", "messages", "ended", "unit")
     one = used.select(*columns, pl.lit("1").alias("seat"), agent=pl.col("first"), partner=pl.col("second"))
     two = used.select(*columns, pl.lit("2").alias("seat"), agent=pl.col("second"), partner=pl.col("first"))
     return pl.concat([one, two])
@@ -206,7 +217,7 @@ def _medians(data: Any, seats: pl.DataFrame) -> pl.DataFrame:
         raise TableError("messages: none of these rollouts; efficiency needs the dialogues")
     said = _without_thinking(data, said, ids).join(seats, on=["run_id", "seat"])
     grouped = said.group_by("run_id", "agent", "setting").agg(
-        pl.col("partner", "value", "messages").first(),
+        pl.col("partner", "value", "messages", "unit").first(),
         pl.col("tokens").median(),
         pl.col("tokens").null_count().alias("unknown"),
     )
@@ -230,17 +241,17 @@ def _without_thinking(data: Any, said: pl.DataFrame, ids: list[str]) -> pl.DataF
     return said.select("run_id", "seat", visible.cast(pl.Float64).alias("tokens"))
 
 
-def _tokens(tokens: pl.DataFrame, z: float) -> pl.DataFrame:
+def _tokens(tokens: pl.DataFrame, units: Units) -> pl.DataFrame:
     rows = []
     for (agent, setting), part in sorted(tokens.partition_by("agent", "setting", as_dict=True).items()):
         solved = part.filter(pl.col("value") >= BANDS[-1][1])
         product = (solved["tokens"] * solved["messages"]).drop_nulls().sort()
-        numbers = mean_interval(part["tokens"].to_list(), z)
+        numbers = clustered_mean(maze_rows.sample(part, "tokens"), units)
         rows.append({"agent": agent, "setting": setting, **numbers, "per_solution": product.mean()})
     return pl.DataFrame(rows, schema=_TOKENS)
 
 
-def _adaptation(tokens: pl.DataFrame, table: pl.DataFrame, z: float) -> pl.DataFrame:
+def _adaptation(tokens: pl.DataFrame, table: pl.DataFrame, units: Units) -> pl.DataFrame:
     """Tokens of each agent with partners that use fewer or more tokens than it does, each with copies of itself."""
     own = {r["agent"]: r for r in table.filter(pl.col("setting") == "homogeneous").iter_rows(named=True)}
     mixed = tokens.filter(pl.col("setting") == "heterogeneous")
@@ -249,6 +260,7 @@ def _adaptation(tokens: pl.DataFrame, table: pl.DataFrame, z: float) -> pl.DataF
         if agent not in own:
             continue
         level = own[agent]["mean"]
+        alone = tokens.filter((pl.col("agent") == agent) & (pl.col("setting") == "homogeneous"))
         partners_by_kind = {
             "more efficient": [p for p in sorted(part["partner"].unique()) if p in own and own[p]["mean"] < level],
             "less efficient": [p for p in sorted(part["partner"].unique()) if p in own and own[p]["mean"] > level],
@@ -256,12 +268,13 @@ def _adaptation(tokens: pl.DataFrame, table: pl.DataFrame, z: float) -> pl.DataF
         for words, partners in partners_by_kind.items():
             if not partners:
                 continue
-            values = part.filter(pl.col("partner").is_in(partners))["tokens"].to_list()
-            numbers = mean_interval(values, z)
-            change = difference(numbers, own[agent], z)
+            values = maze_rows.sample(part.filter(pl.col("partner").is_in(partners)), "tokens")
+            change = clustered_contrast([(1, values), (-1, maze_rows.sample(alone, "tokens"))], units)
             rows.append(
-                {"agent": agent, "partners": words, "n_partners": len(partners), "own": level, **numbers}
-                | {"change": change["diff"], "change_lo": change["lo"], "change_hi": change["hi"]}
+                {"agent": agent, "partners": words, "n_partners": len(partners), "own": level}
+                | clustered_mean(values, units)
+                | {"change": change["diff"]}
+                | {f"change_{k}": change[k] for k in ("lo", "hi", "n_clusters", "no_interval")}
             )
     return pl.DataFrame(rows, schema=_ADAPTATION)
 
@@ -272,32 +285,29 @@ def _overall(adaptation: pl.DataFrame, ci_level: float) -> pl.DataFrame:
         words: dict(adaptation.filter(pl.col("partners") == words).select("agent", "change").rows())
         for words in ("more efficient", "less efficient")
     }
-    tests = {words: paired_t(list(values.values()), ci_level=ci_level) for words, values in change.items()}
+    tests = {words: mean_over(list(values.values()), "agent", ci_level) for words, values in change.items()}
     more, less = change.values()
     both = sorted(set(more) & set(less))
-    tests["less - more efficient"] = paired_t([less[a] for a in both], [more[a] for a in both], ci_level=ci_level)
-    rows = [
-        {"partners": words, "n_agents": t.n, "change": t.estimate, "lo": t.lo, "hi": t.hi, "p": t.p, "reason": t.reason}
-        for words, t in tests.items()
-    ]
+    tests["less - more efficient"] = mean_over([less[a] - more[a] for a in both], "agent", ci_level)
+    rows = [{"partners": words, "n_agents": t.pop("n"), "change": t.pop("diff"), **t} for words, t in tests.items()]
     numbers = dict.fromkeys(("change", "lo", "hi", "p"), pl.Float64)
     return pl.DataFrame(rows, schema={"partners": pl.String, "n_agents": pl.Int64, **numbers, "reason": pl.String})
 
 
-def _messages(seats: pl.DataFrame, z: float) -> pl.DataFrame:
+def _messages(seats: pl.DataFrame, units: Units) -> pl.DataFrame:
     """Messages a rollout; the two seats of a homogeneous rollout are one agent."""
     rollouts = seats.unique(["run_id", "agent"]).filter(pl.col("messages").is_not_null())
     rows = []
     for (agent, setting), part in sorted(rollouts.partition_by("agent", "setting", as_dict=True).items()):
         for band, low, high in BANDS:
-            inside = part.filter((pl.col("value") >= low) & (pl.col("value") < high))["messages"]
-            if inside.len():
-                numbers = mean_interval(inside.cast(pl.Float64).to_list(), z)
-                rows.append({"agent": agent, "setting": setting, "band": band, "median": inside.median(), **numbers})
+            inside = part.filter((pl.col("value") >= low) & (pl.col("value") < high))
+            if inside.height:
+                head = {"agent": agent, "setting": setting, "band": band, "median": inside["messages"].median()}
+                rows.append(head | clustered_mean(maze_rows.sample(inside, "messages"), units))
     return pl.DataFrame(rows, schema=_BAND)
 
 
-def _caps(used: pl.DataFrame, seats: pl.DataFrame, ci_level: float) -> pl.DataFrame:
+def _caps(used: pl.DataFrame, seats: pl.DataFrame, units: Units) -> pl.DataFrame:
     """Who hit the turn limit, of all rollouts and of the failures."""
     rows = []
     parts = [(("all", "all"), used)]
@@ -305,19 +315,20 @@ def _caps(used: pl.DataFrame, seats: pl.DataFrame, ci_level: float) -> pl.DataFr
     for (agent, setting), part in parts:
         known = part.filter(pl.col("ended").is_not_null())
         for group, rollouts in (("all rollouts", known), ("failures", known.filter(pl.col("value") < BANDS[0][2]))):
-            hit = rollouts.filter(pl.col("ended") == TURN_CAP).height
-            share = _share(hit, rollouts.height, ci_level)
-            rows.append(
-                {"agent": agent, "setting": setting, "group": group, "n": rollouts.height, "at_cap": hit, **share}
-            )
+            hit = rollouts.with_columns((pl.col("ended") == TURN_CAP).alias("hit"))
+            head = {"agent": agent, "setting": setting, "group": group, "at_cap": int(hit["hit"].sum())}
+            rows.append(head | _share(hit, units))
     return pl.DataFrame(rows, schema=_CAP)
 
 
-def _share(hits: int, n: int, ci_level: float) -> dict[str, float | None]:
-    if n == 0:
-        return {"share": None, "lo": None, "hi": None}
-    lo, hi = share_interval(hits, n, ci_level, method="wilson")
-    return {"share": hits / n, "lo": lo, "hi": hi}
+def _share(rollouts: pl.DataFrame, units: Units) -> dict[str, Any]:
+    """`n, share, lo, hi, n_clusters, no_interval` of a column of truth values, `hit`."""
+    found = clustered_mean(maze_rows.sample(rollouts, "hit"), units)
+    if units.plain and found["no_interval"] != too_few(found["n"], units.unit):
+        lo, hi = share_interval(int(rollouts["hit"].sum()), rollouts.height, units.ci_level, method="wilson")
+        found |= {"lo": lo, "hi": hi, "no_interval": None}
+    found["share"] = found.pop("mean")
+    return {name: found[name] for name in ("n", "share", "lo", "hi", "n_clusters", "no_interval")}
 
 
 def _statements(table: pl.DataFrame, messages: pl.DataFrame, overall: pl.DataFrame, cap: pl.DataFrame) -> list[str]:
@@ -336,13 +347,14 @@ def _statements(table: pl.DataFrame, messages: pl.DataFrame, overall: pl.DataFra
         out.append(f"{inside} of {same.height} agents need 20 to 40 messages a rollout with copies of themselves.")
     gap = overall.row(by_predicate=pl.col("partners") == "less - more efficient", named=True)
     if gap["change"] is not None:
-        p = "" if gap["p"] is None else f" (paired t over {gap['n_agents']} agents, p = {gap['p']:.2g})"
+        p = "" if gap["p"] is None else f" (t over {gap['n_agents']} agents, p = {gap['p']:.2g})"
         ends = Interval.of(gap, "change", "lo", "hi", digits=2).ends()
         out.append(
             f"Agents use {ends} more tokens a message with a less efficient partner than with a more efficient one{p}."
         )
     whole = cap.row(by_predicate=(pl.col("agent") == "all") & (pl.col("group") == "failures"), named=True)
     if whole["share"] is not None:
-        share = f"{100 * whole['share']:.0f} % [{100 * whole['lo']:.0f}, {100 * whole['hi']:.0f}]"
+        ends = "" if whole["lo"] is None else f" [{100 * whole['lo']:.0f}, {100 * whole['hi']:.0f}]"
+        share = f"{100 * whole['share']:.0f} %{ends}"
         out.append(f"{share} of the failures hit the turn limit ({whole['at_cap']} of {whole['n']}).")
     return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,13 +18,13 @@ from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, as_lazy, read_rows
 from cilab.core.options import CI_LEVEL
 from cilab.results.estimator import estimator
-from cilab.results.numbers import Interval, number
+from cilab.results.numbers import number
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet
-from cilab.stats.maze.rows import copies, refuse_doubles, with_partner_effort
+from cilab.stats.maze.rows import bare, copies, interval_notes, plural, refuse_doubles, with_partner_effort
 from cilab.stats.methods.coefficients import cohen_kappa
 from cilab.stats.methods.hypothesis_tests import pearson, spearman
-from cilab.stats.methods.means import mean_interval, z_of
+from cilab.stats.methods.means import Sample, Units, clustered_mean
 
 #: What each agent (1 the starter, 2 the follower) did: 0 or 1.
 AGENT_FEATURES = ("grounded_start_goal", "shared_map", "merged_map")
@@ -91,7 +91,9 @@ class GroundingResult(Result):
     pairs : one row per ordered pair: `n`, mean `grounding`, `weighted_outcome`, and `share_global`.
     correlations : `method` (pearson, spearman), `r`, `p`, `n`: mean grounding against mean outcome, over ordered
         pairs.
-    by_strategy : per strategy (global, local) the `mean` outcome with `se`, `lo`, `hi` (95 %, rollouts as independent).
+    by_strategy : per strategy (global, local) the `mean` outcome with `se`, `lo`, `hi` (95 %), `n_clusters` (ordered
+        pairs, or what `cluster` names, behind the interval), `no_interval` (why there is none).
+    by_score : the same per strategy and grounding score.
     by_tier : share of global strategies per pair of tiers, strongest first, with `n`.
     agreement : per two annotators and feature: `statistic` (pearson for the score, kappa for its components and the
         strategy, agents pooled), `value` (null where undefined, with the `reason`), `raw` (share of equal
@@ -101,6 +103,7 @@ class GroundingResult(Result):
     pairs: pl.DataFrame
     correlations: pl.DataFrame
     by_strategy: pl.DataFrame
+    by_score: pl.DataFrame
     by_tier: pl.DataFrame
     agreement: pl.DataFrame
 
@@ -111,7 +114,7 @@ class GroundingResult(Result):
         """One line per strategy, correlation and agreement."""
         lines = []
         for row in self.by_strategy.iter_rows(named=True):
-            value = Interval.of(row, "mean", "lo", "hi", digits=3).half()
+            value = bare(row, digits=3).half()
             lines.append((f"Mean outcome, {row['strategy']} strategy", "", value, row["n"]))
         for row in self.correlations.iter_rows(named=True):
             value = "undefined" if row["r"] is None else f"{number(row['r'], 2)} (p {row['p']:.2g})"
@@ -123,6 +126,10 @@ class GroundingResult(Result):
         columns = ("Quantity", "Between", "Value", "n")
         return self.on_sheet([dict(zip(columns, map(str, line), strict=True)) for line in lines])
 
+    def notes(self) -> list[str]:
+        """What has no interval and why, then what was used and left out."""
+        return [*interval_notes({"means": self.by_strategy["no_interval"]}), *super().notes()]
+
 
 @estimator
 def grounding(
@@ -132,6 +139,7 @@ def grounding(
     facts: Any = None,
     repeat: int = 0,
     arm: str | None = None,
+    cluster: Literal["ordered_pair", "unordered_pair", "maze", "rollout"] = "ordered_pair",
 ) -> GroundingResult:
     """Grounding score, strategy, outcome and controls of every annotated pair rollout; agreement between annotators.
 
@@ -144,6 +152,8 @@ def grounding(
         models table, else the registry.
     repeat : which repeat of the annotator, from 0.
     arm : the treatment; None for rollouts without one.
+    cluster : what the intervals of mean outcomes are taken over: ordered pairs of models, as the paper's mediation,
+        unordered pairs, mazes, or rollouts as if independent, with the normal interval.
 
     Returns
     -------
@@ -165,6 +175,7 @@ def grounding(
     found = annotated_pairs(study, annotator=annotator, facts=facts, repeat=repeat, arm=arm)
     table = with_features(found.rows, found.annotations)
     pairs = _by_pair(table)
+    units = Units(cluster, CI_LEVEL, fraction=True, plain=cluster == "rollout")
     return GroundingResult(
         table=table,
         n_used=table.height,
@@ -173,11 +184,13 @@ def grounding(
         parameters={"annotator": found.annotator},
         caption=(
             "Grounding score: reconciliation (0 to 2) and three features of each agent, over 8. Outcome: weighted, "
-            "1 = goal reached, ± half its 95% interval. Annotations carry the annotator's errors."
+            f"1 = goal reached, ± half its 95% interval over {plural(cluster)}. "
+            "Annotations carry the annotator's errors."
         ),
         pairs=pairs,
         correlations=_correlations(pairs),
-        by_strategy=_by_strategy(table),
+        by_strategy=_means(table, ["strategy"], units),
+        by_score=_means(table.drop_nulls("grounding"), ["strategy", "grounding"], units),
         by_tier=_by_tier(table),
         agreement=_agreement(found.all_annotations, found.rows["run_id"]),
     )
@@ -470,14 +483,25 @@ def _correlations(pairs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(lines, schema={"method": pl.String, "r": pl.Float64, "p": pl.Float64, "n": pl.Int64})
 
 
-def _by_strategy(table: pl.DataFrame) -> pl.DataFrame:
+def _means(table: pl.DataFrame, by: Sequence[str], units: Units) -> pl.DataFrame:
+    """Mean outcome by strategy, global ones first, and by what else `by` names."""
+    strategy = pl.when(pl.col(STRATEGY) == 1).then(pl.lit("global")).otherwise(pl.lit("local")).alias("strategy")
+    known = table.drop_nulls([STRATEGY, "weighted_outcome"]).with_columns(strategy)
     lines = []
-    for name, value in (("global", 1.0), ("local", 0.0)):
-        outcomes = table.filter(pl.col(STRATEGY) == value)["weighted_outcome"].to_list()
-        if outcomes:
-            lines.append({"strategy": name, **mean_interval(outcomes, z_of(CI_LEVEL))})
-    schema = {"strategy": pl.String, "n": pl.Int64, **dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64)}
-    return pl.DataFrame(lines, schema=schema)
+    for key, part in sorted(known.partition_by(by, as_dict=True).items()):
+        if units.plain:
+            codes = np.arange(part.height)
+            values = part["weighted_outcome"].sort().to_numpy()
+        else:
+            part = part.sort(units.unit, "weighted_outcome")
+            codes = part[units.unit].rank("dense").cast(pl.Int64).to_numpy()
+            values = part["weighted_outcome"].to_numpy()
+        lines.append(dict(zip(by, key, strict=True)) | clustered_mean(Sample(values, codes), units))
+    numbers = dict.fromkeys(("mean", "se", "lo", "hi"), pl.Float64)
+    head = {name: pl.String if name == "strategy" else pl.Float64 for name in by}
+    return pl.DataFrame(
+        lines, schema={**head, "n": pl.Int64, **numbers, "n_clusters": pl.Int64, "no_interval": pl.String}
+    )
 
 
 _TIERS = ("strong", "medium", "weak")

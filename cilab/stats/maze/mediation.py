@@ -254,8 +254,8 @@ class MediationResult(Result):
             f"no p-value can be below {self.p_floor:g}.",
             _sensitivity_words(self.sensitivities, [self.indirect_at_rho(0.0, x) for x in self.sensitivities["x"]]),
         ]
-        if self.n_clusters < cl.FEW_CLUSTERS:
-            out.append(cl.FEW_WORDS)
+        if self.n_clusters < cl.FEW_MEDIATED:
+            out.append(cl.FEW_MEDIATED_WORDS)
         if self.reference:
             levels = ", ".join(f"{_plain(name)} {level}" for name, level in self.reference.items())
             out.append(f"Reference levels of the controls: {levels}.")
@@ -331,7 +331,7 @@ def mediate(
     Warns
     -----
     cilab.stats.methods.cluster.FewClustersWarning
-        There are fewer than 10 clusters.
+        There are fewer than 30 clusters. The numbers stay; the notes say how often such intervals cover.
 
     See Also
     --------
@@ -355,7 +355,7 @@ def mediate(
     wanted = list(dict.fromkeys((x, m, y, *controls, cluster)))
     rows, provenance = read_rows(data, wanted, tuple(c for c in ("model", "partner_model") if c not in wanted))
     rows, groups, left_out = cl.complete(rows, (x, m, y, *controls), cluster)
-    cl.warn_if_few(groups, cluster)
+    cl.warn_if_few(groups, cluster, cl.FEW_MEDIATED, cl.FEW_MEDIATED_WORDS)
     columns = cl.design(rows, controls)
     cl.refuse_single_levels(columns, controls, "controls")
     parameters = {
@@ -413,7 +413,7 @@ def mediation(
     empty = {name: "is known of no rollout" for name in CONTROLS if rows[name].null_count() == rows.height}
     controls = [name for name in CONTROLS if name not in empty]
     rows, groups, missing = cl.complete(rows, (x, m, y, *controls), cluster)
-    cl.warn_if_few(groups, cluster)
+    cl.warn_if_few(groups, cluster, cl.FEW_MEDIATED, cl.FEW_MEDIATED_WORDS)
     reference = {k: v for k, v in REFERENCE.items() if k in controls and v in rows[k].unique().to_list()}
     columns = cl.design(rows, controls, reference)
     surplus = cl.redundant(columns.matrix, columns.names)

@@ -16,18 +16,27 @@ import polars as pl
 from cilab.core.errors import TableError, nearest
 from cilab.core.frames import Provenance, as_frame, read_rows
 from cilab.core.options import CI_LEVEL
-from cilab.results.arguments import Level
+from cilab.results.arguments import Column, Level
 from cilab.results.estimator import estimator
 from cilab.results.numbers import Interval, number, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, best, without_blanks
 from cilab.stats.maze import rows as maze_rows
-from cilab.stats.maze.rows import Density, MazeOutcome, paired_by_maze
-from cilab.stats.methods.hypothesis_tests import adjust, paired_t, sign_test, two_sample_t
-from cilab.stats.methods.means import difference, mean_interval, z_of
+from cilab.stats.maze.rows import Clustering, Density, MazeOutcome, bare, interval_notes
+from cilab.stats.methods.hypothesis_tests import adjust, sign_test, two_sample_t
+from cilab.stats.methods.means import (
+    Sample,
+    Units,
+    clustered_contrast,
+    clustered_mean,
+    mean_over,
+    normal_contrast,
+    z_of,
+)
 
 #: Agents up to which pairs are printed as a matrix.
 _MATRIX = 10
+_SIDES = ("over_stronger", "over_weaker", "over_midpoint")
 _NO_ROLLOUTS = "no rollouts: cannot be paired by maze"
 
 _CELL = {
@@ -39,6 +48,8 @@ _CELL = {
     "se": pl.Float64,
     "lo": pl.Float64,
     "hi": pl.Float64,
+    "n_clusters": pl.Int64,
+    "no_interval": pl.String,
     "homogeneous": pl.Boolean,
     "starter_family": pl.String,
     "follower_family": pl.String,
@@ -52,6 +63,8 @@ _ORDERING = {
     "diff": pl.Float64,
     "lo": pl.Float64,
     "hi": pl.Float64,
+    "n_clusters": pl.Int64,
+    "no_interval": pl.String,
     "n_mazes": pl.Int64,
     "paired_diff": pl.Float64,
     "paired_lo": pl.Float64,
@@ -68,11 +81,9 @@ _BOUNDS = {
     "mean": pl.Float64,
     "stronger_mean": pl.Float64,
     "weaker_mean": pl.Float64,
-    **{
-        f"{side}{part}": pl.Float64
-        for side in ("over_stronger", "over_weaker", "over_midpoint")
-        for part in ("", "_lo", "_hi")
-    },
+    **{f"{side}{part}": pl.Float64 for side in _SIDES for part in ("", "_lo", "_hi")},
+    **{f"{side}_n_clusters": pl.Int64 for side in _SIDES},
+    **{f"{side}_no_interval": pl.String for side in _SIDES},
     "verdict": pl.String,
     "same_family": pl.Boolean,
 }
@@ -97,14 +108,17 @@ class PairsResult(Result):
     Attributes
     ----------
     table : one row per ordered pair (tables 4 and 5 of the paper): `starter`, `follower`, `n`, `n_left_out`, `mean`,
-        `se`, `lo`, `hi` (fractions), `homogeneous`, the families, `same_family`.
+        `se`, `lo`, `hi` (fractions), `n_clusters` (mazes, or what `cluster` names, behind the interval), `no_interval`
+        (why there is none; null where there is one), `homogeneous`, the families, `same_family`.
     ordering : one row per two different agents: `stronger` (by the mean with a copy of itself), `weaker`, the means
-        with either starting, `diff` = stronger starts - weaker starts with its interval (independent rollouts), and,
-        paired by maze, `n_mazes`, `paired_diff` with interval, `paired_p` (paired t) and `paired_p_adjusted`
-        (Benjamini-Hochberg over the pairs). Where one order was never played the rest is null and `reason` says so.
+        with either starting, `diff` = stronger starts - weaker starts with its interval over all their mazes,
+        `n_clusters`, `no_interval`; and over the mazes that were played in both orders, each once, `n_mazes`,
+        `paired_diff` with interval, `paired_p` (paired t) and `paired_p_adjusted` (Benjamini-Hochberg over the pairs).
+        Where one order was never played the rest is null and `reason` says so.
     bounds : one row per ordered pair of two different agents that both have a homogeneous mean: how far the pair lies
-        over the stronger's, over the weaker's and over the middle of both, with intervals; `verdict`: `above the
-        stronger`, `below the weaker` (the interval excludes 0), else `between`.
+        over the stronger's, over the weaker's and over the middle of both, with intervals (`_lo`, `_hi`,
+        `_n_clusters`, `_no_interval`); `verdict`: `above the stronger`, `below the weaker` (the interval excludes 0),
+        else `between`.
     families : mean of `over_midpoint` for pairs of one family and of two, their difference with Welch's t over pairs.
     affinity : the same by model: with partners of its own family and of others.
     conflicts : printed cells with more than one value (only from `pairs_from_means`).
@@ -180,8 +194,10 @@ class PairsResult(Result):
         return self.on_sheet(without_blanks(pl.DataFrame(lines), ("n", "Left out")))
 
     def notes(self) -> list[str]:
-        """What the tables say, then what was used and left out."""
-        return [*self.statements, *(note.replace(" rollouts.", f" {self.unit}.") for note in super().notes())]
+        """What the tables say, what has no interval, then what was used and left out."""
+        gone = interval_notes({"means": self.table.filter(pl.col("mean").is_not_null())["no_interval"]})
+        used = (note.replace(" rollouts.", f" {self.unit}.") for note in super().notes())
+        return [*self.statements, *gone, *used]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +212,37 @@ class _Cell:
     se: float | None
     lo: float | None
     hi: float | None
+    n_clusters: int | None = None
+    no_interval: str | None = None
     mazes: Mapping[str, float] | None = None
+    sample: Sample | None = None
 
     @property
     def numbers(self) -> dict[str, Any]:
-        return {"mean": self.mean, "se": self.se, "lo": self.lo, "hi": self.hi}
+        ends = {"mean": self.mean, "se": self.se, "lo": self.lo, "hi": self.hi}
+        return ends | {"n_clusters": self.n_clusters, "no_interval": self.no_interval}
 
 
 _Cells = dict[tuple[str, str], _Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How intervals are taken; `units` and `clustering` only where there are rollouts."""
+
+    ci_level: float
+    units: Units | None = None
+    clustering: Clustering | None = None
+
+    def contrast(self, *parts: tuple[float, _Cell | None]) -> dict[str, Any]:
+        """`diff, lo, hi, n_clusters, no_interval` of a sum of means times factors."""
+        samples = [(factor, cell.sample) for factor, cell in parts if cell is not None and cell.sample is not None]
+        if self.units is not None and len(samples) == len(parts):
+            found = clustered_contrast(samples, self.units)
+        else:
+            numbers = [(factor, None if cell is None else cell.numbers) for factor, cell in parts]
+            found = normal_contrast(numbers, z_of(self.ci_level)) | {"n_clusters": None, "no_interval": None}
+        return {name: found[name] for name in ("diff", "lo", "hi", "n_clusters", "no_interval")}
 
 
 @estimator
@@ -216,6 +255,7 @@ def pairs(
     arm: str | None = None,
     models: Sequence[str] | None = None,
     families: Mapping[str, str] | None = None,
+    cluster: Column = "auto",
     ci_level: Level = CI_LEVEL,
 ) -> PairsResult:
     """Mean outcome of every ordered pair, the effect of who starts, families, and the two agents' own levels as bounds.
@@ -228,24 +268,26 @@ def pairs(
     maze_size, wall_density, arm : None takes the most frequent mazes, and rollouts without a treatment.
     models : names to keep; None keeps all.
     families : mapping model -> family; the models table fills what it leaves out.
+    cluster : what intervals are taken over: mazes ("auto"), ordered pairs ("pair"), a column of the runs whose values
+        hold whole mazes, or "rollout", the paper's normal intervals from plain standard errors; as in
+        `cilab.stats.maze.gap.gap`.
     ci_level : a fraction.
 
     Returns
     -------
     PairsResult
-        Intervals of means are normal, from standard errors, as in the paper. Refused, failed and unscored rollouts are
-        left out and counted.
+        Differences are paired by maze. Refused, failed and unscored rollouts are left out and counted.
 
     Raises
     ------
     TableError
-        No pair of agents in the data, a column is missing, or a value is outside its range.
+        No pair of agents in the data, a column is missing, a value is outside its range, or the clusters cannot be
+        used.
 
     References
     ----------
     Collaboration-gap paper, section 4.2, figure 4.3, appendices D.3 and D.4 (tables 4 and 5).
     """
-    z = z_of(ci_level)
     found = maze_rows.read_maze_rows(
         data,
         outcome=outcome,
@@ -253,24 +295,25 @@ def pairs(
         what="rollout of a pair of agents in a maze",
         fixed={"maze_size": maze_size, "wall_density": wall_density, "arm": arm},
         models=models,
+        cluster=cluster,
     )
+    units = found.clustering.units(ci_level, outcome)
     cells = {}
     for key, part in found.rows.partition_by("first", "second", as_dict=True).items():
         used = part.filter(pl.col("reason").is_null())
-        numbers = mean_interval(used["value"].to_list(), z)
-        lost = part.height - used.height
-        cells[key] = _Cell(*key, n_left_out=lost, mazes=maze_rows.by_maze(used), **numbers)
+        scored = maze_rows.sample(used)
+        beside: dict[str, Any] = {"mazes": maze_rows.by_maze(used), "sample": scored, **clustered_mean(scored, units)}
+        cells[key] = _Cell(*key, n_left_out=part.height - used.height, **beside)
     known = maze_rows.families(data, {a for key in cells for a in key}, families)
     return _result(
         cells,
         known,
-        z,
-        ci_level,
+        _Asked(ci_level, units, found.clustering),
         n_used=found.used.height,
         n_left_out=found.left_out,
         provenance=found.provenance,
-        parameters=found.kept,
-        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {percent(ci_level)} interval ({z:.2f} standard errors), "
+        parameters=found.parameters,
+        caption=f"{maze_rows.OUTCOMES[outcome]} ± half the {found.clustering.level(units)}, "
         f"in {found.maze_words()}. {_layout(cells)}",
     )
 
@@ -321,8 +364,7 @@ def pairs_from_means(
     return _result(
         cells,
         known,
-        z,
-        ci_level,
+        _Asked(ci_level),
         n_used=len(cells),
         n_left_out=left_out,
         provenance=_provenance(rows, study),
@@ -371,8 +413,7 @@ def _conflicts(clashes: Mapping[tuple[str, str], list[tuple[float, float]]]) -> 
 def _result(
     cells: _Cells,
     families: Mapping[str, str | None],
-    z: float,
-    ci_level: float,
+    asked: _Asked,
     *,
     conflicts: pl.DataFrame | None = None,
     **head: Any,
@@ -383,8 +424,8 @@ def _result(
         pl.col("starter").replace_strict(order, range(len(order))),
         pl.col("follower").replace_strict(order, range(len(order))),
     )
-    ordering, bounds = _ordering(cells, z, ci_level), _bounds(cells, families, z)
-    by_family, affinity = _by_family(bounds, ci_level), _affinity(bounds, families, ci_level)
+    ordering, bounds = _ordering(cells, asked), _bounds(cells, families, asked)
+    by_family, affinity = _by_family(bounds, asked.ci_level), _affinity(bounds, families, asked.ci_level)
     clashes = conflicts if conflicts is not None else _conflicts({})
     return PairsResult(
         table=table.sort(*rank),
@@ -393,7 +434,7 @@ def _result(
         families=by_family,
         affinity=affinity,
         conflicts=clashes,
-        statements=tuple(_statements(ordering, bounds, by_family, clashes, ci_level)),
+        statements=tuple(_statements(ordering, bounds, by_family, clashes, asked)),
         **head,
     )
 
@@ -434,17 +475,17 @@ def _ranked(cells: _Cells, a: str, b: str) -> tuple[str, str]:
     return (a, b) if own_a.mean > own_b.mean else (b, a)
 
 
-def _ordering(cells: _Cells, z: float, ci_level: float) -> pl.DataFrame:
+def _ordering(cells: _Cells, asked: _Asked) -> pl.DataFrame:
     """The effect of who starts, for every two different agents."""
     rows = []
     for a, b in sorted({tuple(sorted(key)) for key in cells if key[0] != key[1]}):
         strong, weak = _ranked(cells, a, b)
-        rows.append(_swap(cells, strong, weak, z, ci_level))
+        rows.append(_swap(cells, strong, weak, asked))
     adjusted = adjust([r["paired_p"] for r in rows]).adjusted
     return pl.DataFrame([r | {"paired_p_adjusted": p} for r, p in zip(rows, adjusted, strict=True)], schema=_ORDERING)
 
 
-def _swap(cells: _Cells, strong: str, weak: str, z: float, ci_level: float) -> dict[str, Any]:
+def _swap(cells: _Cells, strong: str, weak: str, asked: _Asked) -> dict[str, Any]:
     first, second = cells.get((strong, weak)), cells.get((weak, strong))
     row: dict[str, Any] = {
         "stronger": strong,
@@ -452,24 +493,26 @@ def _swap(cells: _Cells, strong: str, weak: str, z: float, ci_level: float) -> d
         "stronger_starts": first.mean if first else None,
         "weaker_starts": second.mean if second else None,
     }
-    row |= difference(first.numbers if first else None, second.numbers if second else None, z)
-    empty = {"n_mazes": None, "diff": None, "lo": None, "hi": None, "p": None}
+    row |= asked.contrast((1, first), (-1, second))
+    empty = dict.fromkeys(("n_mazes", "diff", "lo", "hi", "p"))
     if row["diff"] is None:
+        row |= {"n_clusters": None, "no_interval": None}
         starts = strong if first and first.mean is not None else weak
         paired = empty | {"reason": f"seen in one order only: {starts} starts"}
         if not any(c is not None and c.mean is not None for c in (first, second)):
             paired["reason"] = "no scored rollout in either order"
-    elif first.mazes is None or second.mazes is None:
+    elif asked.clustering is None or asked.units is None or first.mazes is None or second.mazes is None:
         paired = empty | {"reason": _NO_ROLLOUTS}
     else:
-        paired = paired_by_maze(first.mazes, second.mazes, ci_level)
+        paired = asked.clustering.paired(first.mazes, second.mazes, asked.units)
+        paired.pop("n_clusters")
     reason = paired.pop("reason")
     if _own(cells, strong) is None or _own(cells, weak) is None:
         reason = "; ".join(filter(None, (reason, "which is stronger is unknown: no pair of copies")))
     return row | {"n_mazes": paired.pop("n_mazes"), **{f"paired_{k}": v for k, v in paired.items()}, "reason": reason}
 
 
-def _bounds(cells: _Cells, families: Mapping[str, str | None], z: float) -> pl.DataFrame:
+def _bounds(cells: _Cells, families: Mapping[str, str | None], asked: _Asked) -> pl.DataFrame:
     """Every heterogeneous ordered pair against what its two agents reach with copies of themselves."""
     rows = []
     for (a, b), cell in sorted(cells.items()):
@@ -478,22 +521,17 @@ def _bounds(cells: _Cells, families: Mapping[str, str | None], z: float) -> pl.D
         strong, weak = _ranked(cells, a, b)
         high, low = _own(cells, strong), _own(cells, weak)
         over = {
-            "over_stronger": difference(cell.numbers, high.numbers, z),
-            "over_weaker": difference(cell.numbers, low.numbers, z),
-            "over_midpoint": difference(cell.numbers, _middle(high, low), z),
+            "over_stronger": asked.contrast((1, cell), (-1, high)),
+            "over_weaker": asked.contrast((1, cell), (-1, low)),
+            "over_midpoint": asked.contrast((1, cell), (-0.5, high), (-0.5, low)),
         }
         row: dict[str, Any] = {"starter": a, "follower": b, "stronger": strong, "weaker": weak, "mean": cell.mean}
         row |= {"stronger_mean": high.mean, "weaker_mean": low.mean, "verdict": _verdict(over)}
         for name, numbers in over.items():
-            row |= {name: numbers["diff"], f"{name}_lo": numbers["lo"], f"{name}_hi": numbers["hi"]}
+            row |= {name: numbers.pop("diff"), **{f"{name}_{k}": v for k, v in numbers.items()}}
         own, other = families.get(a), families.get(b)
         rows.append(row | {"same_family": None if own is None or other is None else own == other})
     return pl.DataFrame(rows, schema=_BOUNDS)
-
-
-def _middle(high: _Cell, low: _Cell) -> dict[str, float | None]:
-    spread = None if high.se is None or low.se is None else math.hypot(high.se, low.se) / 2
-    return {"mean": (high.mean + low.mean) / 2, "se": spread}
 
 
 def _verdict(over: Mapping[str, Mapping[str, float | None]]) -> str | None:
@@ -505,20 +543,20 @@ def _verdict(over: Mapping[str, Mapping[str, float | None]]) -> str | None:
 
 def _by_family(bounds: pl.DataFrame, ci_level: float) -> pl.DataFrame:
     """Pairs of one family against pairs of two, each relative to the middle of the agents' own levels."""
-    z = z_of(ci_level)
     groups = {
         name: bounds.filter(pl.col("same_family") == alike)["over_midpoint"].to_list()
         for name, alike in (("same family", True), ("different families", False))
     }
     rows = [
-        {"group": name, "n_pairs": len(values), "over_midpoint": m["mean"], "lo": m["lo"], "hi": m["hi"], "p": None}
-        | {"reason": None if m["lo"] is not None else "fewer than two pairs"}
+        {"group": name, "n_pairs": len(values), "over_midpoint": m["diff"], "lo": m["lo"], "hi": m["hi"], "p": None}
+        | {"reason": m["reason"]}
         for name, values in groups.items()
-        for m in [mean_interval(values, z)]
+        for m in [mean_over(values, "pair", ci_level)]
     ]
     test = two_sample_t(*groups.values(), ci_level=ci_level)
+    ends = {"lo": None, "hi": None} if test.reason else {"lo": test.lo, "hi": test.hi}
     rows.append(
-        {"group": "difference", "n_pairs": test.n, "over_midpoint": test.estimate, "lo": test.lo, "hi": test.hi}
+        {"group": "difference", "n_pairs": test.n, "over_midpoint": test.estimate, **ends}
         | {"p": test.p, "reason": test.reason}
     )
     if unknown := bounds["same_family"].null_count():
@@ -547,8 +585,8 @@ def _affinity(bounds: pl.DataFrame, families: Mapping[str, str | None], ci_level
                 "own_family": math.fsum(own) / len(own) if own else None,
                 "other_family": math.fsum(other) / len(other) if other else None,
                 "diff": test.estimate,
-                "lo": test.lo,
-                "hi": test.hi,
+                "lo": None if test.reason else test.lo,
+                "hi": None if test.reason else test.hi,
                 "p": test.p,
                 "reason": test.reason,
             }
@@ -560,10 +598,12 @@ def _affinity(bounds: pl.DataFrame, families: Mapping[str, str | None], ci_level
 
 
 def _statements(
-    ordering: pl.DataFrame, bounds: pl.DataFrame, by_family: pl.DataFrame, conflicts: pl.DataFrame, ci_level: float
+    ordering: pl.DataFrame, bounds: pl.DataFrame, by_family: pl.DataFrame, conflicts: pl.DataFrame, asked: _Asked
 ) -> Iterable[str]:
     yield from _bound_statements(bounds)
-    yield from _ordering_statements(ordering, ci_level)
+    yield from _ordering_statements(ordering, asked.ci_level)
+    if asked.clustering is not None:
+        yield from asked.clustering.notes()
     difference_row = by_family.row(by_predicate=pl.col("group") == "difference", named=True)
     if difference_row["over_midpoint"] is not None:
         ends = Interval.of(difference_row, "over_midpoint", "lo", "hi", digits=2).ends()
@@ -597,13 +637,13 @@ def _ordering_statements(ordering: pl.DataFrame, ci_level: float) -> Iterable[st
     known = ordering.filter(pl.col("diff").is_not_null() & ~pl.col("reason").fill_null("").str.contains("stronger"))
     diffs = known["diff"].to_list()
     if diffs:
-        test = paired_t(diffs, ci_level=ci_level)
+        over = mean_over(diffs, "pair", ci_level)
         clear = int(((known["lo"] > 0) | (known["hi"] < 0)).sum())
-        p = "" if test.p is None else f" (t over pairs, p = {test.p:.2g})"
+        p = "" if over["p"] is None else f" (t over pairs, p = {over['p']:.2g})"
         yield (
             f"Starting with the stronger agent instead of the weaker changes the mean by "
-            f"{Interval(test.estimate, test.lo, test.hi, 2).ends()} over {len(diffs)} pairs{p}; in {clear} of them the "
-            "interval excludes 0."
+            f"{bare(over, 'diff').ends()} over {len(diffs)} pairs{p}; in {clear} of them "
+            "the interval excludes 0."
         )
     found = ordering.filter(pl.col("paired_p_adjusted") < 0.05)
     if ordering["paired_p"].null_count() < ordering.height:
@@ -614,4 +654,4 @@ def _ordering_statements(ordering: pl.DataFrame, ci_level: float) -> Iterable[st
 
 
 def _mean(row: Mapping[str, Any] | None) -> str:
-    return Interval.of(row, "mean", "lo", "hi", digits=2).half()
+    return bare(row).half()

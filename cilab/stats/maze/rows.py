@@ -11,13 +11,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import polars as pl
 
 from cilab.core.errors import TableError, nearest
-from cilab.core.frames import Provenance, read_rows
+from cilab.core.frames import Provenance, read_rows, runs_of
 from cilab.core.vocabulary import check_statuses
 from cilab.results.arguments import numeric, or_none
-from cilab.stats.methods.hypothesis_tests import paired_t
+from cilab.results.numbers import Interval, percent
+from cilab.stats.methods.means import Sample, Units, z_of
+from cilab.stats.methods.uncertainty import Bounds, mean_bounds, t_test_p, too_few
 
 MazeOutcome = Literal["weighted_outcome", "success"]
 
@@ -32,6 +35,11 @@ OUTCOMES = {
 PAPER_MAZES = {"maze_size": 6, "wall_density": 0.3}
 
 NO_OUTCOME = "without an outcome"
+
+#: What an interval may be taken over, beside any column of the runs.
+CLUSTERS = ("auto", "maze", "pair", "rollout")
+_MAZE = ("task_id", "maze_size", "wall_density")
+_SEATS = ("model", "effort", "partner_model", "partner_effort")
 
 STATUS_REASONS = {"refused": "refused", "gated_out": "gated out", "error": "ended in an error"}
 
@@ -51,6 +59,77 @@ _CELL = (
 
 
 @dataclass(frozen=True, slots=True)
+class Clustering:
+    """What was sampled, and so what an interval is taken over.
+
+    Attributes
+    ----------
+    name : maze, pair, rollout, or a column of the runs.
+    unit : what one is called.
+    alone : used rollouts that name no maze; each is a cluster of its own.
+    of_maze : maze -> its cluster, where that is not the maze itself.
+    """
+
+    name: str
+    unit: str
+    alone: int = 0
+    of_maze: Mapping[str, int] | None = None
+
+    def units(self, ci_level: float, outcome: str | None = None) -> Units:
+        """How intervals of an outcome (None: a number without bounds) are taken. By `rollout` they are the paper's."""
+        kind = {"share": outcome == "success", "fraction": outcome == "weighted_outcome"}
+        return Units(self.unit, ci_level, **kind, plain=self.name == "rollout")
+
+    def level(self, units: Units) -> str:
+        """The interval in words: `95% interval (t over mazes)`."""
+        if units.plain:
+            how = f"{z_of(units.ci_level):.2f} standard errors, rollouts as independent"
+        else:
+            how = f"score interval over {plural(self.unit)}" if units.share else f"t over {plural(self.unit)}"
+        return f"{percent(units.ci_level)} interval ({how})"
+
+    def notes(self) -> list[str]:
+        """What became of rollouts without a maze."""
+        gone = f"{self.alone:,} rollouts name no maze (task_id): each stands for itself."
+        return [gone] if self.alone else []
+
+    def paired(self, a: Mapping[str, float], b: Mapping[str, float], units: Units) -> dict[str, Any]:
+        """`n_mazes, diff, lo, hi, p, n_clusters, reason` of a - b over the mazes that both have, each maze once.
+
+        Student's t over the differences, clustered where clusters hold several mazes; p is that of the same t.
+        """
+        shared = sorted(set(a) & set(b))
+        if not shared:
+            empty = dict.fromkeys(("diff", "lo", "hi", "p"))
+            return {"n_mazes": 0, **empty, "n_clusters": 0, "reason": "no maze in common"}
+        found = self.over_mazes([a[t] - b[t] for t in shared], shared, units)
+        diff = math.fsum(a[t] - b[t] for t in shared) / len(shared)
+        return {
+            "n_mazes": len(shared),
+            "diff": diff,
+            "lo": found.lo,
+            "hi": found.hi,
+            "p": None if found.reason else t_test_p(diff, found),
+            "n_clusters": found.n_clusters,
+            "reason": found.reason,
+        }
+
+    def over_mazes(self, values: Sequence[float], mazes: Sequence[str], units: Units) -> Bounds:
+        """Interval of the mean of one number for each maze, which nothing bounds."""
+        return mean_bounds(
+            np.asarray(values, float),
+            clusters=self.codes(mazes),
+            span=None,
+            ci_level=units.ci_level,
+            unit="maze" if self.of_maze is None else self.unit,
+        )
+
+    def codes(self, mazes: Sequence[str]) -> np.ndarray:
+        """The cluster of each maze."""
+        return np.array([i if self.of_maze is None else self.of_maze[t] for i, t in enumerate(mazes)], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
 class MazeRows:
     """Rollouts in scope, scored or not.
 
@@ -62,17 +141,24 @@ class MazeRows:
     left_out : reason -> number of rows, those out of scope included.
     provenance : of the whole table.
     kept : what was held fixed: maze_size, wall_density, arm.
+    clustering : what `unit`, a further column of the rows, stands for.
     """
 
     rows: pl.DataFrame
     left_out: Mapping[str, int]
     provenance: Provenance
     kept: Mapping[str, Any]
+    clustering: Clustering
 
     @property
     def used(self) -> pl.DataFrame:
         """The rollouts that have an outcome."""
         return self.rows.filter(pl.col("reason").is_null())
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What was settled: `kept`, and over what intervals are taken."""
+        return {**self.kept, "cluster": self.clustering.name}
 
     def maze_words(self) -> str:
         """The mazes in words: `6×6 mazes with wall density 0.30`."""
@@ -88,6 +174,7 @@ def read_maze_rows(
     fixed: Mapping[str, Any],
     models: Sequence[str] | None = None,
     optional: Sequence[str] = (),
+    cluster: str = "auto",
 ) -> MazeRows:
     """The rollouts of some versions of the maze task.
 
@@ -101,17 +188,19 @@ def read_maze_rows(
         without a treatment where there are any.
     models : names to keep, on both seats; None keeps all.
     optional : further columns of the runs.
+    cluster : as in `with_clusters`.
 
     Raises
     ------
     TableError
-        A column is missing, a value is outside its range (an outcome above 1), a filter leaves nothing, or one rollout
-        stands there twice with two scores (see `mark_doubles`).
+        A column is missing, the cluster cannot be used (see `with_clusters`), a value is outside its range (an outcome
+        above 1), a filter leaves nothing, or one rollout stands there twice with two scores (see `mark_doubles`).
     """
     columns = ("effort", "partner_effort", "arm", "benchmark", "run_id", "task_id", "seed", "maze_size", "wall_density")
     required = ("version", "model", "partner_model", "status", outcome)
     relay = ("relay_kind", "relay_k") if "relay" in versions else ()
-    rows, provenance = read_rows(data, required, tuple(dict.fromkeys((*columns, *relay, *optional))))
+    wanted = tuple(dict.fromkeys((*columns, *relay, *optional, *cluster_columns(data, cluster))))
+    rows, provenance = read_rows(data, required, wanted)
     rows = typed(rows, outcome, data)
     check_models(rows, models)
     scope = pl.col("benchmark").fill_null("maze").eq("maze") & pl.col("version").is_in(list(versions))
@@ -130,7 +219,8 @@ def read_maze_rows(
     if cells.filter(pl.col("reason").is_null()).is_empty():
         listed = "; ".join(f"{n:,} {reason}" for reason, n in left_out.items())
         raise TableError(f"runs: no scored {what}; left out: {listed}")
-    return MazeRows(cells, left_out, provenance, kept)
+    cells, clustering = with_clusters(cells, cluster)
+    return MazeRows(cells, left_out, provenance, kept, clustering)
 
 
 def check_models(
@@ -330,27 +420,122 @@ def families(
     return out
 
 
+# -- clusters ---------------------------------------------------------------------------------------------
+
+
+def cluster_columns(data: Any, cluster: str) -> tuple[str, ...]:
+    """The column that `cluster` names, if it names one, for the reader of the rows.
+
+    Raises
+    ------
+    TableError
+        There is no such column.
+    """
+    if cluster in CLUSTERS:
+        return ()
+    there = runs_of(data, (cluster, "task_id", "model")).collect_schema().names()
+    if cluster not in there:
+        hint = nearest(cluster, [*CLUSTERS, *there])
+        raise TableError(f"cluster is {cluster!r}: give {', '.join(CLUSTERS)} or a column of the runs.{hint}")
+    return (cluster,)
+
+
+def with_clusters(rows: pl.DataFrame, cluster: str) -> tuple[pl.DataFrame, Clustering]:
+    """`rows`, with a column `unit` of whole numbers; rollouts with the same number came together.
+
+    Parameters
+    ----------
+    rows : rollouts with `reason` (null where used), `value`, `task_id` and the two seats.
+    cluster : `maze` (`auto`): the maze, by task id, size and density; a rollout without a task id stands for itself.
+        `pair`: the ordered pair of agents. `rollout`: each rollout. Else a column of the runs, whose values hold whole
+        mazes.
+
+    Raises
+    ------
+    TableError
+        A used rollout has no value in the column, all have the same, or a maze lies in several of its clusters.
+    """
+    name = "maze" if cluster == "auto" else cluster
+    keys = {"maze": _MAZE, "pair": _SEATS, "rollout": ()}.get(name, (name,))
+    if name not in CLUSTERS:
+        _refuse_cluster(rows.filter(pl.col("reason").is_null()), name)
+    # By value, so that the numbers do not hang on the order of rows.
+    rows = rows.sort("task_id", "maze_size", "wall_density", "value", "run_id").with_row_index("unit")
+    alone = pl.col("task_id").is_null() if name == "maze" else pl.lit(name == "rollout")
+    first = pl.when(alone).then("unit").otherwise(pl.col("unit").min().over(keys or "unit"))
+    rows = rows.with_columns(first.cast(pl.Int64).alias("unit"))
+    used = rows.filter(pl.col("reason").is_null())
+    without = used["task_id"].null_count() if name == "maze" else 0
+    unit = "rollout" if without and without == used.height else name
+    return rows, Clustering(name, unit, without, _of_maze(used, name))
+
+
+def _refuse_cluster(used: pl.DataFrame, name: str) -> None:
+    if gone := used[name].null_count():
+        raise TableError(
+            f"cluster {name}: {gone:,} of {used.height:,} rollouts have no value there; fill it, or leave them out"
+        )
+    if used[name].n_unique() < 2:
+        raise TableError(f"cluster {name}: all {used.height:,} rollouts are {used[name][0]}; intervals need several")
+    known = used.filter(pl.col("task_id").is_not_null())
+    torn = known.group_by(_MAZE).agg(pl.col(name).n_unique().alias("n")).filter(pl.col("n") > 1)
+    if torn.height:
+        maze, n = torn.sort("task_id").select("task_id", "n").row(0)
+        raise TableError(
+            f"cluster {name}: maze {maze} lies in {n} of them; a cluster holds whole mazes (or take cluster='rollout')"
+        )
+
+
+def _of_maze(used: pl.DataFrame, name: str) -> dict[str, int] | None:
+    """The cluster of every maze; None where each maze is one, or rollouts are."""
+    if name in ("maze", "rollout"):
+        return None
+    known = used.filter(pl.col("task_id").is_not_null())
+    if name == "pair":  # what differs within a maze is within the pair
+        return dict.fromkeys(known["task_id"].unique(), 0)
+    return dict(known.select("task_id", "unit").unique().rows())
+
+
+def sample(rows: pl.DataFrame, column: str = "value") -> Sample:
+    """The known values of a column, and the clusters of their rollouts."""
+    there = rows.filter(pl.col(column).is_not_null()).sort("unit", column)
+    return Sample(there[column].cast(pl.Float64).to_numpy(), there["unit"].to_numpy())
+
+
+def bare(row: Mapping[str, Any] | None, name: str = "mean", *, digits: int = 2) -> Interval:
+    """A number of a table and its interval, without the words of one that is missing: these stand below the sheet."""
+    lo, hi = ("lo", "hi") if name in ("mean", "diff") else (f"{name}_lo", f"{name}_hi")
+    return Interval(None) if row is None else Interval(row[name], row[lo], row[hi], digits)
+
+
+def interval_notes(tables: Mapping[str, Iterable[str | None]]) -> list[str]:
+    """Why numbers of a table have no interval, in a sentence for each kind of number.
+
+    `tables` : what the numbers are called, such as `means`, with their reasons (a column, null where there is one).
+    """
+    out = []
+    for what, reasons in tables.items():
+        counts: dict[str, int] = {}
+        for reason in known(list(reasons)):
+            counts[reason] = counts.get(reason, 0) + 1
+        if counts:
+            several = len(counts) > 1
+            listed = "; ".join(f"{reason} ({n})" if several else reason for reason, n in sorted(counts.items()))
+            total = sum(counts.values())
+            out.append(f"No interval of {total:,} {what if total > 1 else what.removesuffix('s')}: {listed}.")
+    return out
+
+
+def plural(unit: str) -> str:
+    """Several of a unit: mazes, pairs, families."""
+    return too_few(2, unit).removeprefix("too few: 2 ")
+
+
 def by_maze(rows: pl.DataFrame) -> dict[str, float]:
     """Mean outcome of each maze; rollouts without a task are left out."""
     kept = rows.filter(pl.col("task_id").is_not_null()).sort("task_id", "value")
     grouped = kept.group_by("task_id", maintain_order=True).agg("value").rows()
     return {task: math.fsum(values) / len(values) for task, values in grouped}
-
-
-def paired_by_maze(a: Mapping[str, float], b: Mapping[str, float], ci_level: float) -> dict[str, Any]:
-    """`n_mazes, diff, lo, hi, p, reason` of a - b over the mazes that both have: paired t, and its interval."""
-    shared = sorted(set(a) & set(b))
-    if not shared:
-        return {"n_mazes": 0, "diff": None, "lo": None, "hi": None, "p": None, "reason": "no maze in common"}
-    test = paired_t([a[t] for t in shared], [b[t] for t in shared], ci_level=ci_level)
-    return {
-        "n_mazes": len(shared),
-        "diff": test.estimate,
-        "lo": test.lo,
-        "hi": test.hi,
-        "p": test.p,
-        "reason": test.reason,
-    }
 
 
 def maze_text(size: int | None, density: float | None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     import arviz
     import pymc
 
+#: Parameters of a task: its difficulty, or its difficulty and its slope.
+Parameters = Literal[1, 2]
 #: What a posterior must meet (Vehtari et al., 2021): largest R-hat, least effective draws per chain, no divergence.
 MOST_R_HAT = 1.01
 LEAST_ESS_PER_CHAIN = 100
 #: Scales of the half-normal priors of the widths of deviations and of task difficulties, logits.
 PRIOR_SD_DEVIATION, PRIOR_SD_TASK = 2.0, 3.0
+#: Scale of the half-normal prior of the width of log slopes, of the model with two parameters a task.
+PRIOR_SD_SLOPE = 0.5
 #: Runs of a row in a dimension from which on they say more of its deviation than the prior does.
 _MANY_RUNS = 60
+_MOST_PARETO_K = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,53 @@ class Posterior:
     sd_task: float
 
 
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """How well a posterior predicts cells that it has not seen (Vehtari, Gelman & Gabry 2017).
+
+    Attributes
+    ----------
+    elpd, se : expected log predictive density, a sum over cells, and its standard error.
+    p_loo : effective number of parameters.
+    n_unreliable : cells whose Pareto k is above 0.7, where the approximation fails.
+    pointwise : of each cell that has runs, in the order of rows and tasks.
+    """
+
+    elpd: float
+    se: float
+    p_loo: float
+    n_unreliable: int
+    pointwise: np.ndarray
+
+
+def leave_one_out(posterior: Posterior, trials: Trials, most_draws: int = 2000) -> LeaveOneOut:
+    """Pareto-smoothed importance sampling by ArviZ; what is left out is a cell, a row on a task with all its runs.
+
+    Parameters
+    ----------
+    posterior : sampled from `trials`.
+    most_draws : chains are thinned to about so many draws in all, to bound the memory.
+    """
+    with _quietly():
+        import arviz as az
+
+    sizes = posterior.inference.posterior.sizes
+    chains, draws = sizes["chain"], sizes["draw"]
+    kept = np.arange(0, draws, max(1, chains * draws // most_draws))
+    picks = (np.arange(chains)[:, None] * draws + kept).ravel()
+    there = trials.runs > 0
+    eta = logits_of(posterior, trials.dimensions, picks)[:, there]
+    cells = trials.passes[there] * eta - trials.runs[there] * np.logaddexp(0.0, eta)
+    shaped = cells.reshape(chains, len(kept), -1)
+    with _quietly():
+        data = az.from_dict(posterior={"first": shaped[..., 0]}, log_likelihood={"cell": shaped})
+        found = az.loo(data, pointwise=True, var_name="cell", reff=1.0)
+    unreliable = int((np.asarray(found.pareto_k) > _MOST_PARETO_K).sum())
+    return LeaveOneOut(
+        float(found.elpd_loo), float(found.se), float(found.p_loo), unreliable, np.asarray(found.loo_i, dtype=float)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """A compiled model, for any data of its shape.
@@ -99,12 +151,14 @@ class Compiled:
     n_rows, dimensions : the shape.
     model : nutpie's.
     seconds : that compiling took.
+    parameters : of a task.
     """
 
     n_rows: int
     dimensions: tuple[slice, ...]
     model: Any
     seconds: float
+    parameters: Parameters = 1
 
     def holding(self, trials: Trials) -> Any:
         """nutpie's model with these data.
@@ -116,7 +170,7 @@ class Compiled:
         """
         if len(trials.runs) != self.n_rows or tuple(trials.dimensions) != self.dimensions:
             raise TableError("the compiled model is for other numbers of rows or tasks; compile one for these data")
-        return self.model.with_data(**_data(trials))
+        return self.model.with_data(**(_data(trials) if self.parameters == 1 else _cells(trials)))
 
 
 def row_task_model(trials: Trials) -> pymc.Model:
@@ -157,6 +211,77 @@ def row_task_model(trials: Trials) -> pymc.Model:
         pm.Deterministic("ease", _in_order(eases, trials.dimensions))
         pm.Potential("likelihood", log_likelihood)
     return model
+
+
+def two_parameter_model(trials: Trials) -> pymc.Model:
+    """The same model with a slope for each task: how much a row's standing counts on it.
+
+    Log-odds of a pass = dimension mean + slope * (ability + deviation) - difficulty. Log slopes sum to zero over all
+    tasks, with a width that is estimated; slopes are positive, so the sign of abilities is fixed. With all slopes 1 it
+    is `row_task_model`.
+
+    Parameters
+    ----------
+    trials : the observed cells, of at least 2 rows and 2 tasks.
+
+    Raises
+    ------
+    TableError
+        There are fewer rows or tasks.
+    """
+    n_rows, n_tasks = trials.runs.shape
+    n_dims = len(trials.dimensions)
+    if min(n_rows, n_tasks) < 2:
+        raise TableError(f"slopes of tasks need 2 rows and 2 tasks, these runs have {n_rows} and {n_tasks}")
+    with _quietly():
+        import pymc as pm
+        import pytensor.tensor as pt
+
+    of_task = _dimension_of_task(trials.dimensions)
+    with pm.Model(coords={"row": range(n_rows), "dimension": range(n_dims)}, check_bounds=False) as model:
+        shared = {name: pm.Data(name, values, shape=values.shape) for name, values in _cells(trials).items()}
+        mean = pm.Normal("mean", 0.0, WEAK, dims="dimension")
+        sd_ability = pm.HalfNormal("sd_ability", WEAK)
+        standing = pm.ZeroSumNormal("ability", sigma=sd_ability, dims="row")[None, :]
+        if n_dims > 1:
+            standing = standing + _deviation(pm, trials)
+        pm.Deterministic("level", mean[:, None] + standing, dims=("dimension", "row"))
+        ease = pm.Deterministic("ease", _in_order(_eases(pm, trials.dimensions), trials.dimensions))
+        sd_slope = pm.HalfNormal("sd_slope", PRIOR_SD_SLOPE)
+        in_widths = pm.ZeroSumNormal("log_slope_in_widths", sigma=1.0, shape=(n_tasks,))
+        slope = pm.Deterministic("slope", pt.exp(sd_slope * in_widths))
+        eta = mean[of_task] + ease + slope * pt.broadcast_to(standing, (n_dims, n_rows))[of_task].T
+        pm.Potential("likelihood", (shared["passes"] * eta - shared["runs"] * pt.softplus(eta)).sum())
+    return model
+
+
+def _cells(trials: Trials) -> dict[str, np.ndarray]:
+    """What the model with slopes reads: `passes` and `runs`, (R, T), float64."""
+    return {name: np.ascontiguousarray(getattr(trials, name), dtype=float) for name in ("passes", "runs")}
+
+
+def _dimension_of_task(dimensions: Sequence[slice]) -> np.ndarray:
+    """Number of each task's dimension, (T,)."""
+    return np.repeat(np.arange(len(dimensions)), [at.stop - at.start for at in dimensions])
+
+
+def logits_of(posterior: Posterior, dimensions: Sequence[slice], picks: np.ndarray) -> np.ndarray:
+    """Log-odds of a pass in every cell, shape (picks, R, T).
+
+    Parameters
+    ----------
+    posterior : of either model.
+    dimensions : the tasks of each dimension.
+    picks : numbers of draws, all chains in turn.
+    """
+    found = posterior.inference.posterior
+    level, ease = (_flat(found[name])[picks] for name in ("level", "ease"))
+    of_task = _dimension_of_task(dimensions)
+    if "slope" not in found:
+        return level[:, of_task].swapaxes(1, 2) + ease[:, None, :]
+    mean, slope = (_flat(found[name])[picks] for name in ("mean", "slope"))
+    standing = (level - mean[:, :, None])[:, of_task].swapaxes(1, 2)
+    return mean[:, None, of_task] + ease[:, None, :] + slope[:, None, :] * standing
 
 
 def _data(trials: Trials) -> dict[str, np.ndarray]:
@@ -215,12 +340,13 @@ def _in_order(eases: dict[int, Any], dimensions: Sequence[slice]) -> Any:
     return flat if (np.diff(tasks) == 1).all() else flat[np.argsort(tasks)]
 
 
-def compile_model(trials: Trials) -> Compiled:
+def compile_model(trials: Trials, parameters: Parameters = 1) -> Compiled:
     """The model of data like these, compiled for nutpie.
 
     Parameters
     ----------
     trials : their shape is compiled in, and whether they have many runs (see `_deviation`); the data are not.
+    parameters : of a task: 1 (`row_task_model`) or 2 (`two_parameter_model`).
     """
     import time
 
@@ -228,8 +354,10 @@ def compile_model(trials: Trials) -> Compiled:
     with _quietly():
         import nutpie
 
-        model = nutpie.compile_pymc_model(row_task_model(trials))
-    return Compiled(len(trials.runs), tuple(trials.dimensions), model, round(time.perf_counter() - begin, 2))
+        made = row_task_model(trials) if parameters == 1 else two_parameter_model(trials)
+        model = nutpie.compile_pymc_model(made)
+    seconds = round(time.perf_counter() - begin, 2)
+    return Compiled(len(trials.runs), tuple(trials.dimensions), model, seconds, parameters)
 
 
 def sample(
@@ -241,6 +369,7 @@ def sample(
     seed: int = 0,
     cores: int | None = None,
     compiled: Compiled | None = None,
+    parameters: Parameters = 1,
 ) -> Posterior:
     """Sample the posterior with nutpie and check it.
 
@@ -252,6 +381,7 @@ def sample(
     seed : of the sampler.
     cores : chains at a time; default as many as there are processors.
     compiled : from `compile_model` with data of the same shape; default: compiled here.
+    parameters : of a task, where it is compiled here: 1 or 2.
 
     Raises
     ------
@@ -265,7 +395,7 @@ def sample(
         )
     import time
 
-    ready = (compiled or compile_model(trials)).holding(trials)
+    ready = (compiled or compile_model(trials, parameters)).holding(trials)
     with _quietly():
         import nutpie
 

@@ -258,7 +258,7 @@ def _won_and_lost(n: int, ij: NDArray[np.int64], wins: Array) -> tuple[Array, Ar
 
 
 def _per_player(n: int, ij: NDArray[np.int64], counts: Array) -> Array:
-    return np.bincount(ij.ravel(), weights=np.repeat(counts, 2), minlength=n)
+    return np.bincount(ij.ravel(), weights=np.repeat(counts, 2), minlength=n).astype(float)
 
 
 # -- where an estimate exists -----------------------------------------------------------------------------
@@ -423,7 +423,7 @@ class _Record:
         theta = np.zeros(k + modelled)
         value = self._log_likelihood(x, score, theta)
         for _ in range(_STEPS):
-            first, second, tie = _chances(x @ theta[:k], theta[k] if modelled else -np.inf)
+            first, second, tie = _chances(x @ theta[:k], float(theta[k]) if modelled else -math.inf)
             slope = np.zeros(k + modelled)
             if modelled:
                 slope[:k] = x.T @ (score[:, 0] - score[:, 1] - total * (first - second)) / 2
@@ -516,11 +516,11 @@ def newton_together(beats: Array, tied: Array, ridge: float) -> Array:
     tied : symmetric matrices of the ties that Davidson's model reads, the same shape.
     ridge : as in `bradley_terry`.
     """
-    with_ties = tied.any(axis=(1, 2))
+    with_ties = np.asarray(tied.any(axis=(1, 2)))
     out = np.empty(beats.shape[:2])
-    for which in (with_ties, ~with_ties):
+    for which, modelled in ((with_ties, True), (~with_ties, False)):
         if which.any():
-            out[which] = _newton_together(beats[which], tied[which], ridge, bool(with_ties[which][0]))
+            out[which] = _newton_together(beats[which], tied[which], ridge, modelled)
     return out
 
 

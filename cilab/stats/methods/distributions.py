@@ -52,6 +52,13 @@ def chi2_upper(x: float, df: float) -> float:
     return float(special.chdtrc(df, x))
 
 
+def chi2_quantile(q: float, df: float) -> float:
+    """The value below which chi-square with `df` degrees of freedom lies with probability q."""
+    from scipy import special
+
+    return float(special.chdtri(df, 1 - q))
+
+
 def f_upper(x: float, df1: float, df2: float) -> float:
     """P(X >= x) of the F distribution."""
     from scipy import special

@@ -35,6 +35,7 @@ BEST, FIRM, GAVE_IN = 1.0, 0.5, 0.0
 #: Said where scores are rebuilt from counts of passes, which are 1 and 0 only.
 UNTOLD = "These data do not tell holding firm without the best deal from giving in."
 
+_UNLABELLED = "{:,} of {:,} conflict runs have no label: left out of who asks, not taken for a no."
 _SHARES = ("best", "held_firm", "gave_in", "no_deal", "asks")
 _JOINT = ("joint", "joint_gave_in", "joint_held_firm", "joint_none_as_0")
 
@@ -131,7 +132,7 @@ def conflict(
     Conflict
         `.table`, best overall score first: `model, effort, arm, others_pct` (mean of the other dimension scores),
         `conflict_pct, best_pct, held_firm_pct, gave_in_pct` (the last two null where the data do not tell them apart),
-        `no_deal_pct` (null where it is not known how runs ended), `asks_pct` (null without labels), `joint_pct,
+        `no_deal_pct` (null where it is not known how runs ended), `asks_pct` (of the runs with labels), `joint_pct,
         joint_gave_in_pct, joint_held_firm_pct, joint_none_as_0_pct` (a run without a deal counts as 0), `n_runs,
         n_deals`; each share also with `_lo_pct, _hi_pct` in place of `_pct`.
 
@@ -158,7 +159,8 @@ def conflict(
     others, others_draws = _others(g, how.counts)
     known = {name: task_runs.shares_by_row(*pair, how.counts) for name, pair in sums.items()}
     order = np.argsort(-np.nan_to_num(bootstrap.overall_means(g.points()), nan=-1.0), kind="stable")
-    asked = runs["asks"].null_count() == 0
+    n_unlabelled = runs["asks"].null_count()
+    asked = n_unlabelled < runs.height
     here = int(g.runs["used"].sum())
     return Conflict(
         table=_table(how, others, sums)[order.tolist()],
@@ -168,7 +170,8 @@ def conflict(
         seed=seed,
         remarks=whole.notes
         + (() if _endings_told(runs) else (UNTOLD,))
-        + (() if asked else ("No labels in these data: who asks about needs is not known.",)),
+        + (() if asked else ("No labels in these data: who asks about needs is not known.",))
+        + ((_UNLABELLED.format(n_unlabelled, runs.height),) if asked and n_unlabelled else ()),
         n_used=runs.height,
         n_left_out=task_runs.left_out(
             whole,
@@ -209,7 +212,10 @@ def _conflict_runs(
         there = sorted(known["label"].drop_nulls().unique().to_list())
         hint = nearest(asks_labels[0], there) if asks_labels else ""
         raise TableError(f"labels: no message of a conflict has {' or '.join(asks_labels)}.{hint} Known: {there}")
-    return runs.with_columns(asks=pl.col("run_id").is_in(asked.to_list()))
+    # Of a run without a label it is not known, unless the model said nothing.
+    heard = known["run_id"].unique()
+    heard = [*heard, *task_runs.silent(study, runs.filter(~pl.col("run_id").is_in(heard.implode()))["run_id"])]
+    return runs.with_columns(asks=pl.when(pl.col("run_id").is_in(heard)).then(pl.col("run_id").is_in(asked.to_list())))
 
 
 def _endings_told(runs: pl.DataFrame) -> bool:

@@ -262,22 +262,16 @@ def _failed_runs(
 
 def _with_silent(study: Any, runs: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The runs; those in which the model said nothing, so that nothing was there to label, with an empty list."""
-    without = runs.filter(pl.col("labels").is_null())
-    messages = getattr(study, "messages", None)
-    if not without.height or not isinstance(messages, pl.LazyFrame):
+    quiet_ids = task_runs.silent(study, runs.filter(pl.col("labels").is_null())["run_id"])
+    if not quiet_ids:
         return runs, ()
-    own = (pl.col("kind") == "message") & (pl.col("seat_kind") == "under_test")
-    heard = messages.filter(pl.col("run_id").is_in(without["run_id"].implode()))
-    known = heard.group_by("run_id").agg(own.any().alias("spoke")).collect()
-    silent = known.filter(~pl.col("spoke"))["run_id"].implode()
-    quiet = pl.col("labels").is_null() & pl.col("run_id").is_in(silent)
+    quiet = pl.col("run_id").is_in(quiet_ids)
     out = runs.with_columns(
         pl.when(quiet).then(pl.lit([], dtype=pl.List(pl.String))).otherwise("labels").alias("labels"),
         *(pl.when(quiet).then(False).otherwise(c).alias(c) for c in ("noticed_by_label", "gave_way")),
     )
-    n = out.height - out["labels"].null_count() - (runs.height - without.height)
-    said = f"{n:,} failed runs have no label because the model said nothing; it did not notice, as far as labels go."
-    return out, (said,) if n else ()
+    why = "failed runs have no label because the model said nothing; it did not notice, as far as labels go."
+    return out, (f"{len(quiet_ids):,} {why}",)
 
 
 def _unlabelled(runs: pl.DataFrame) -> tuple[str, ...]:
@@ -459,10 +453,10 @@ def failures(
     cells = task_runs.parts(study, g, groups)
     overlap = int((runs["n_rules"] > 1).sum())
     remarks = found.remarks + ((f"{overlap:,} runs fit more than one rule; the first counts.",) if overlap else ())
-    if n := int(unknown.sum()):
+    if n_unknown := int(unknown.sum()):
         evidence, labels_ = (runs.filter(unknown)[c].null_count() for c in ("evidence", "labels"))
         why = f"{evidence:,} without evidence, {labels_:,} without labels"
-        remarks += (f"Mode not known of {n:,} of {runs.height:,} failed runs ({why}): left out of the shares.",)
+        remarks += (f"Mode not known of {n_unknown:,} of {runs.height:,} failed runs ({why}): left out of the shares.",)
     kept = ("stage", "mode", "n_rules", "noticed", "noticed_by_label", "noticed_by_check", "evidence", "labels")
     return FailureModes(
         table=_shares(by_mode, ("stage", "mode"), below, cells, how),

@@ -167,7 +167,8 @@ def fill_in(
         from the posterior. The shift's own uncertainty is not in them.
     seed : of folds, draws and resamples.
     sampler : of engine `nuts`: `draws, tune, chains, cores` (see `cilab.stats.methods.bayes.sample`).
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -63,7 +63,8 @@ def items(study: Any, **scope: Unpack[Scope]) -> ItemsResult:
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -83,8 +84,8 @@ def items(study: Any, **scope: Unpack[Scope]) -> ItemsResult:
     """
     g = grid(study, **scope)
     g.need_known_tasks("items")
-    mean = _task_means(g, g.scored)
-    rest = np.concatenate([_item_rest(g.values[:, d], g.scored[:, d]) for d in g.slices])
+    mean = task_means(g, g.scored)
+    rest = np.concatenate([item_rest(g.values[:, d], g.scored[:, d]) for d in g.slices])
     table = g.tasks.select("task_id", "dimension", "source_family", "split").with_columns(
         pl.Series("mean_value", mean).fill_nan(None),
         pl.Series("n_rows", g.scored.sum(axis=0), dtype=pl.Int64),
@@ -107,12 +108,12 @@ def items(study: Any, **scope: Unpack[Scope]) -> ItemsResult:
     )
 
 
-def _task_means(g: Grid, used: Mask) -> Array:
+def task_means(g: Grid, used: Mask) -> Array:
     """Mean over rows of each task's value; NaN where no row has it."""
     return np.array([bootstrap.exact_mean(v[u]) for v, u in zip(g.values.T, used.T, strict=True)])
 
 
-def _item_rest(values: Array, scored: Mask) -> Array:
+def item_rest(values: Array, scored: Mask) -> Array:
     """Item-rest correlation of each task of one dimension; shape (tasks,)."""
     kept = np.where(scored, values, 0.0)
     others = scored.sum(axis=1, keepdims=True) - 1

@@ -226,7 +226,8 @@ def lite(
     method : one of the above, several of them, or `all`: those that can be fitted, and in `.methods` why another
         cannot. One that is named and cannot be is refused.
     splits, seed : halvings of the models, and what they and the random subsets are drawn from.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -286,7 +287,8 @@ def lite_curve(
     Parameters
     ----------
     study, method, splits, seed : as in `lite`.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
     sizes : tasks per dimension. Of the default, sizes that a dimension has too few tasks for are left out and named.
 
     Raises

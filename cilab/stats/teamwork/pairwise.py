@@ -204,7 +204,7 @@ def _resampled(wins: Array, tied: Array, g: Grid, ridge: float, resamples: int, 
     if ridge == 0:
         sound = np.array([exists(b, t) for b, t in zip(beats, even, strict=True)])
     else:
-        sound = beats.any(axis=(1, 2)) | ~even.any(axis=(1, 2))
+        sound = np.asarray(beats.any(axis=(1, 2)) | ~even.any(axis=(1, 2)))
     out = np.full((resamples, n), np.nan)
     if sound.any():
         out[sound] = newton_together(beats[sound], even[sound], ridge)
@@ -225,7 +225,7 @@ def _pairwise_table(
     rating_rank = shared_ranks(ability) if estimate.exists else [None] * len(ability)
     score_rank = shared_ranks(bootstrap.overall_means(g.points()))
     change = [None if a is None or b is None else a - b for a, b in zip(rating_rank, score_rank, strict=True)]
-    columns = {
+    columns: dict[str, Any] = {
         "rating_rank": pl.Series(rating_rank, dtype=pl.Int64),
         "log_ability": ability,
         "lo": pl.Series([b.lo for b in bounds], dtype=pl.Float64),

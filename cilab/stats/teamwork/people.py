@@ -122,7 +122,8 @@ def people(
     groups : as in `cilab.stats.teamwork.scores.group_means`.
     success : a run succeeded if its score is at least this (a fraction above 0 and up to 1).
     ci_level : of the interval of the people's share (Clopper and Pearson, where `people_n` is known).
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from cilab.results.result import Result
 from cilab.results.sheet import Sheet, heading
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import Array, Mask
-from cilab.stats.methods.distributions import normal_quantile, share_interval
+from cilab.stats.methods.distributions import share_interval, t_quantile
 from cilab.stats.methods.item_response import ItemResponse, expit, fit_item_response
 from cilab.stats.methods.parallel import each
 from cilab.stats.teamwork.grid import Grid, Scope, grid
@@ -40,6 +40,8 @@ _NODES, _BLOCK = 15, 50
 #: Up to so many runs of a cell are thrown one by one.
 _THROWN = 10
 _WIDEST_CELL = 6.0
+#: A scatter below this is none.
+_NO_SCATTER = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -55,8 +57,9 @@ class PowerResult(Result):
         Lines of difference 0 show the rate of false alarms, in either direction, as `power`.
     needed : one line per difference (0 left out) and seeds: `difference_points, seeds, tasks_per_dimension, n_tasks,
         power`: the fewest tasks of those tried from which on the target is reached; null where none is enough.
-    model : what was simulated: `quantity, value, unit`: `cell_sd`, `level_pct`, and the variance between the seeds of a
-        cell in the data and in the model (`seed_variance_data, seed_variance_model`).
+    model : what was simulated: `quantity, value, unit`: `cell_sd`, `level_pct`, the variance between the seeds of a
+        cell in the data and in the model (`seed_variance_data, seed_variance_model`), and a line `scatter: DIMENSION`
+        for each with graded scores.
     """
 
     needed: pl.DataFrame
@@ -105,12 +108,16 @@ def power(
     An item-response model is fitted to the study (`cilab.stats.methods.item_response`). Two models are made from the
     mean row, moved up and down by the same number of logits in every dimension until their expected overall scores lie
     d / 2 points above and below `level_pct`. Each simulated study draws new tasks (difficulties of the fitted ones,
-    with replacement, within dimension), lets each model solve a task alone with the share of the rows that did, and
-    plays the seeds. Seeds of a cell agree more than independent ones would: the model has an effect of the cell, as
-    wide as the agreement in the data says. The difference is found where the interval of the overall score's
-    difference, paired by task, lies off 0; its width is the normal approximation to the bootstrap over tasks.
+    with replacement, within dimension), lets each model solve a task alone with the share of the rows that did, of
+    those of which it is known (a task that a row never ran is not one that it failed), and plays the seeds. Seeds of a
+    cell agree more than independent ones would: the model has an effect of the cell, as wide as the agreement in the
+    data says. The difference is found where the interval of the overall score's difference, paired by task, lies off 0:
+    Student's t times the standard error over tasks within dimension, with tasks less dimensions degrees of freedom.
 
-    Scores of half a point are played as 0 or 1, which makes the dimension with them a little too noisy.
+    Where all scores of a dimension are 0 or 1 a run passes or fails. Graded scores are drawn from a beta distribution
+    with the expected value of the cell and the scatter seen in the data, as a share of that of passing and failing:
+    between seeds, or with one seed between the tasks on which two rows differ. Scores that do not vary do not in
+    the simulation either.
 
     Parameters
     ----------
@@ -122,7 +129,8 @@ def power(
     cell_sd : standard deviation of the cell effect in logits; default estimated, which needs two seeds.
     ci_level : of the interval that must lie off 0.
     simulations, seed : number of simulated studies, and what they are drawn from.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -146,20 +154,23 @@ def power(
     g.need_known_tasks("power")
     values = np.where(g.scored, g.values, np.nan)
     fitted, remarks = _fitted(g, values)
-    sd, more = _cell_sd(g, fitted, cell_sd, repeats)
-    world = _World(fitted, sd)
+    graded = [not _binary(g, tasks) for tasks in g.slices]
+    sd, more = _cell_sd(g, fitted, cell_sd, repeats, graded)
+    world = _World(fitted, sd, _scatter(g, fitted, sd, graded), _passing(g))
+    more += _graded_words(g, world, graded)
     level = _level(g, level_pct)
-    z = normal_quantile(0.5 + ci_level / 2)
     cases = []
     for i, d in enumerate(differences):
         abilities = [world.ability_at(level + s * d / 200, d) for s in (-1, 1)]
         cases += [((seed, i, j), abilities, float(d), n_seeds) for j, n_seeds in enumerate(repeats)]
-    lines = [line for some in each(functools.partial(_case, world, sizes, simulations, z), cases) for line in some]
+    lines = [
+        line for some in each(functools.partial(_case, world, sizes, simulations, ci_level), cases) for line in some
+    ]
     table = pl.DataFrame(lines, schema=_TABLE, orient="row")
     return PowerResult(
         table=table,
         needed=_needed(table, target),
-        model=_model_lines(g, world, level),
+        model=_model_lines(g, world, level, graded),
         seed=seed,
         target=float(target),
         remarks=(*g.notes, *remarks, *more),
@@ -253,6 +264,15 @@ class _World:
 
     model: ItemResponse
     cell_sd: float
+    #: Per dimension, variance of a run's score about the cell's as a share of that of passing and failing; None: all 1.
+    scatter: Array | None = None
+    #: Share of rows that a task counts for, shape (T,); None: of those with a score.
+    passing: Array | None = None
+
+    @property
+    def share(self) -> Array:
+        """Chance that a task counts for a model, shape (T,)."""
+        return self.model.share_scored if self.passing is None else self.passing
 
     @property
     def stretch(self) -> float:
@@ -271,7 +291,7 @@ class _World:
     def score(self, ability: Array) -> float:
         """Expected overall score over new tasks, a fraction."""
         expected, _ = self.moments(ability)
-        share = self.model.share_scored
+        share = self.share
         return float(np.mean([np.average(expected[s], weights=share[s]) for s in self.model.slices]))
 
     def ability_at(self, score: float, difference: float) -> Array:
@@ -287,23 +307,91 @@ class _World:
         return mean + brentq(lambda moved: self.score(mean + moved) - score, lo, hi)
 
 
-def _within(g: Grid) -> tuple[float, Mask]:
-    """Mean variance between the seeds of a cell (divisor n - 1), and which cells have several."""
+def _binary(g: Grid, tasks: slice) -> bool:
+    """Whether all scores of a dimension are 0 or 1."""
+    seen = g.by_seed[:, tasks][g.scored[:, tasks]]
+    return bool(np.isin(seen[~np.isnan(seen)], (0.0, 1.0)).all())
+
+
+def _passing(g: Grid) -> Array:
+    """Share of the rows that a task counts for, of those of which it is known, shape (T,).
+
+    A cell that was never run, or lacks an alone run, says nothing of the gate. Where no row is known, the mean of the
+    dimension.
+    """
+    rows = g.scored.any(axis=1)
+    known = (g.decided | g.refused)[rows]
+    counts = (g.decided & g.solved & ~g.refused)[rows].sum(axis=0)
+    n = known.sum(axis=0)
+    share = np.where(n > 0, counts / np.maximum(n, 1), np.nan)
+    for tasks in g.slices:
+        share[tasks] = np.where(n[tasks] > 0, share[tasks], np.nanmean(share[tasks]))
+    return share
+
+
+def _within(g: Grid, among: Mask | None = None) -> tuple[float, Mask]:
+    """Mean variance between the seeds of a cell (divisor n - 1), and which cells have several; of some tasks only."""
     n = (~np.isnan(g.by_seed)).sum(axis=2)
     cells = g.scored & (n > 1)
+    if among is not None:
+        cells = cells & among
     if not cells.any():
         return float("nan"), cells
     squares = np.nansum((g.by_seed[cells] - g.values[cells][:, None]) ** 2, axis=1)
     return float(np.mean(squares / (n[cells] - 1))), cells
 
 
-def _cell_sd(g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[int]) -> tuple[float, tuple[str, ...]]:
-    """The cell effect with which the seeds of the model differ as much as those of the data do."""
+def _between(g: Grid, model: ItemResponse, d: int) -> float:
+    """Variance of a cell's score about what row and task explain, in one dimension.
+
+    Half the variance over tasks of the difference of two rows, mean over pairs of rows, less what the model expects
+    such differences to vary by. Rows and tasks drop out of it; what the fit's shrinkage leaves does not enter.
+    """
+    rows = g.scored.any(axis=1)
+    tasks = g.slices[d]
+    y = np.where(g.scored[:, tasks], g.values[:, tasks], np.nan)[rows]
+    expected = model.expected()[:, tasks]
+    total = weight = 0.0
+    for a in range(len(y)):
+        for b in range(a):
+            both = ~np.isnan(y[a] - y[b])
+            n = int(both.sum())
+            if n > 1:
+                seen, own = ((of[a] - of[b])[both].var(ddof=1) for of in (y, expected))
+                total, weight = total + (n - 1) * (seen - own) / 2, weight + n - 1
+    return max(0.0, total / weight) if weight else 0.0
+
+
+def _scatter(g: Grid, model: ItemResponse, sd: float, graded: Sequence[bool]) -> Array:
+    """Per dimension, the variance of a run's score about the cell's, as a share of that of passing and failing."""
+    out = np.ones(len(g.slices))
+    first, second = _World(model, sd).moments(model.ability)
+    rows = g.scored.any(axis=1)
+    for d in np.flatnonzero(graded):
+        within, cells = _within(g, g.dimension_of == d)
+        at = cells[rows] if cells.any() else (g.scored & (g.dimension_of == d))[rows]
+        if math.isnan(within):
+            within = _between(g, model, int(d)) - float((second - first**2)[at].mean())
+        out[d] = min(1.0, max(0.0, within / float((first - second)[at].mean())))
+    return out
+
+
+def _cell_sd(
+    g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[int], graded: Sequence[bool]
+) -> tuple[float, tuple[str, ...]]:
+    """The cell effect with which the seeds of the model differ as much as those of the data do.
+
+    From the dimensions of passing and failing, where seeds that agree less than chance say it; of graded scores alone
+    from what is left between cells when the scatter of seeds is taken off.
+    """
     from scipy.optimize import brentq
 
     if given is not None:
         return float(given), ()
-    within, cells = _within(g)
+    binary = ~np.array(graded)[g.dimension_of]
+    within, cells = _within(g, binary)
+    if math.isnan(within) and not math.isnan(_within(g)[0]):
+        return _cell_sd_of_graded(g, model), ()
     if math.isnan(within):
         if max(seeds) > 1:
             raise TableError(
@@ -324,6 +412,33 @@ def _cell_sd(g: Grid, model: ItemResponse, given: float | None, seeds: Sequence[
     return brentq(excess, 0.0, _WIDEST_CELL), ()
 
 
+def _cell_sd_of_graded(g: Grid, model: ItemResponse) -> float:
+    from scipy.optimize import brentq
+
+    within, cells = _within(g)
+    n = (~np.isnan(g.by_seed)).sum(axis=2)[cells]
+    between = np.average(
+        [_between(g, model, d) for d in range(len(g.slices))], weights=[s.stop - s.start for s in g.slices]
+    )
+    left = float(between) - within * float((1 / n).mean())
+    at = cells[g.scored.any(axis=1)]
+
+    def excess(sd: float) -> float:
+        first, second = _World(model, sd).moments(model.ability)
+        return float((second - first**2)[at].mean()) - left
+
+    if excess(0.0) >= 0:
+        return 0.0
+    return _WIDEST_CELL if excess(_WIDEST_CELL) < 0 else brentq(excess, 0.0, _WIDEST_CELL)
+
+
+def _graded_words(g: Grid, world: _World, graded: Sequence[bool]) -> tuple[str, ...]:
+    if not any(graded) or world.scatter is None:
+        return ()
+    said = [f"{g.dimensions[d].replace('_', ' ')} {100 * world.scatter[d]:.0f}%" for d in np.flatnonzero(graded)]
+    return (f"Graded scores, drawn with the scatter seen there (of that of passing and failing): {', '.join(said)}.",)
+
+
 def _level(g: Grid, given: float | None) -> float:
     if given is not None:
         return given / 100
@@ -333,14 +448,20 @@ def _level(g: Grid, given: float | None) -> float:
     return float(np.nanmedian(overall))
 
 
-def _model_lines(g: Grid, world: _World, level: float) -> pl.DataFrame:
+def _model_lines(g: Grid, world: _World, level: float, graded: Sequence[bool]) -> pl.DataFrame:
     within, _ = _within(g)
     expected, squared = world.moments(world.model.ability)
+    scatter = np.ones(len(g.slices)) if world.scatter is None else world.scatter
+    variance = scatter[g.dimension_of] * (expected - squared)
     lines = [
         ("cell_sd", world.cell_sd, "logits"),
         ("level_pct", 100 * level, "percent"),
         ("seed_variance_data", None if math.isnan(within) else within, "mean variance between seeds of a cell"),
-        ("seed_variance_model", float((expected - squared)[g.scored[g.scored.any(axis=1)]].mean()), "the same"),
+        ("seed_variance_model", float(variance[g.scored[g.scored.any(axis=1)]].mean()), "the same"),
+        *(
+            (f"scatter: {g.dimensions[d]}", float(scatter[d]), "share of the variance of passing and failing")
+            for d in np.flatnonzero(graded)
+        ),
     ]
     return pl.DataFrame(lines, schema={"quantity": pl.String, "value": pl.Float64, "unit": pl.String}, orient="row")
 
@@ -352,13 +473,13 @@ def _case(
     world: _World,
     sizes: Sequence[int],
     simulations: int,
-    z: float,
+    ci_level: float,
     case: tuple[tuple[int, ...], Sequence[Array], float, int],
 ) -> list[tuple[Any, ...]]:
     """Lines of one difference and number of seeds, from random numbers of their own."""
     stream, abilities, difference, n_seeds = case
     rng = np.random.default_rng(stream)
-    return _simulated(world, abilities, difference, n_seeds, sizes, simulations, z, rng)
+    return _simulated(world, abilities, difference, n_seeds, sizes, simulations, ci_level, rng)
 
 
 def _simulated(
@@ -368,7 +489,7 @@ def _simulated(
     n_seeds: int,
     sizes: Sequence[int],
     simulations: int,
-    z: float,
+    ci_level: float,
     rng: np.random.Generator,
 ) -> list[tuple[Any, ...]]:
     """One line per number of tasks. Smaller studies are the first tasks of the largest, so that the curve is smooth."""
@@ -380,12 +501,14 @@ def _simulated(
     lines = []
     for n in sizes:
         diff, se = np.concatenate(found[n], axis=1)
-        right = float(np.mean(diff > z * se))
-        wrong = float(np.mean(diff < -z * se))
+        # Where nothing varies any difference is found, but none that is rounding.
+        half = t_quantile(0.5 + ci_level / 2, len(world.model.slices) * (n - 1)) * se + 1e-12
+        right = float(np.mean(diff > half))
+        wrong = float(np.mean(diff < -half))
         share = right + wrong if difference == 0 else right
         ends = share_interval(round(share * len(diff)), len(diff), CI_LEVEL, method="wilson")
         tasks = n * len(world.model.slices)
-        gated = sum(float(world.model.share_scored[s].mean()) for s in world.model.slices)
+        gated = sum(float(world.share[s].mean()) for s in world.model.slices)
         mean = 100 * float(np.nanmean(diff)) if np.isfinite(diff).any() else None
         lines.append((difference, n_seeds, n, tasks, n * gated * n_seeds, share, *ends, wrong, mean))
     return lines
@@ -400,11 +523,24 @@ def _play(
     own = [world.logits(a) for a in abilities]
     for d, tasks in enumerate(world.model.slices):
         drawn = tasks.start + rng.integers(0, tasks.stop - tasks.start, size=(studies, n))
-        share[:, d] = world.model.share_scored[drawn]
+        share[:, d] = world.share[drawn]
         for k in range(2):
             logits[k, :, d] = own[k][drawn]
     p = expit(logits + world.cell_sd * rng.standard_normal((2, *shape)))
-    return _passes(n_seeds, p, rng) / n_seeds, rng.random((2, *shape)) < share
+    y, m = _passes(n_seeds, p, rng) / n_seeds, rng.random((2, *shape)) < share
+    scatter = np.ones(shape[1]) if world.scatter is None else world.scatter
+    for d in np.flatnonzero(scatter < 1).tolist():
+        y[:, :, d] = _grades(n_seeds, p[:, :, d], float(scatter[d]), rng)
+    return y, m
+
+
+def _grades(n: int, p: Array, scatter: float, rng: np.random.Generator) -> Array:
+    """Mean of `n` graded scores of expected value `p`, whose variance is that share of p (1 - p): beta variables."""
+    if scatter < _NO_SCATTER:
+        return p
+    weight = 1 / scatter - 1
+    inside = np.clip(p, 1e-9, 1 - 1e-9)
+    return np.mean([rng.beta(weight * inside, weight * (1 - inside)) for _ in range(n)], axis=0)
 
 
 def _passes(n: int, p: Array, rng: np.random.Generator) -> Array:

@@ -50,7 +50,8 @@ def release(study: Any, *, facts: Any = None, **scope: Unpack[Scope]) -> Release
     facts : about models: a frame (polars or pandas) with one line per model, `model,
         released` (dates, or texts such as 2026-02-28) and, if wanted, `open_weights` (true or false, yes or no, 1 or
         0; null where unknown). None takes the study's models table, or the registry's.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------

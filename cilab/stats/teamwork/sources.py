@@ -25,7 +25,7 @@ from cilab.stats.methods.uncertainty import Bounds, IntervalKind
 from cilab.stats.teamwork import intervals, task_runs
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.groups import Groups, default_rows, members
-from cilab.stats.teamwork.items import _task_means
+from cilab.stats.teamwork.items import task_means
 from cilab.stats.teamwork.task_runs import left_out
 
 
@@ -166,7 +166,7 @@ def _families(study: Any, how: task_runs.Resampled, groups: Any) -> pl.DataFrame
     g = how.g
     at = default_rows(g)
     plain = g.take(at) if at else g
-    mean = _task_means(plain, plain.scored)
+    mean = task_means(plain, plain.scored)
     try:
         frontier = members(study, plain, groups).get("frontier", [])
     except TableError:
@@ -174,7 +174,7 @@ def _families(study: Any, how: task_runs.Resampled, groups: Any) -> pl.DataFrame
             raise
         frontier = []
     chosen = np.isin(plain.rows["model"].to_numpy(), frontier)
-    best = _task_means(plain, plain.scored & chosen[:, None]) if chosen.any() else np.full(len(mean), np.nan)
+    best = task_means(plain, plain.scored & chosen[:, None]) if chosen.any() else np.full(len(mean), np.nan)
     lines = []
     for family in sorted(g.tasks["source_family"].drop_nulls().unique()):
         own = (g.tasks["source_family"] == family).fill_null(False).to_numpy()

@@ -349,6 +349,17 @@ def study_labels(study: Any, labels: Any = None, rater: str | None = "final") ->
     return found.filter(pl.col("rater") == rater)
 
 
+def silent(study: Any, run_ids: pl.Series) -> list[str]:
+    """Those of the runs in which the model said nothing, by the messages table, so that there was nothing to label."""
+    messages = getattr(study, "messages", None)
+    if not len(run_ids) or not isinstance(messages, pl.LazyFrame):
+        return []
+    own = (pl.col("kind") == "message") & (pl.col("seat_kind") == "under_test")
+    heard = messages.filter(pl.col("run_id").is_in(run_ids.implode()))
+    known = heard.group_by("run_id").agg(own.any().alias("spoke")).collect()
+    return known.filter(~pl.col("spoke"))["run_id"].sort().to_list()
+
+
 def percent_series(name: str, values: Array) -> pl.Series:
     """Fractions as a column of percent; NaN is null."""
     return pl.Series(name, 100 * np.asarray(values, float), dtype=pl.Float64).fill_nan(None)

@@ -22,6 +22,8 @@ from cilab.results.sheet import Sheet, readable
 from cilab.stats.methods import bootstrap
 from cilab.stats.methods.bootstrap import RESAMPLES_OTHER, Array
 from cilab.stats.methods.hypothesis_tests import kendall_tau_b, pearson
+from cilab.stats.methods.uncertainty import Bounds, IntervalKind
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks, split_mask
 
@@ -57,7 +59,7 @@ class ValidityResult(Result):
         `n_empty_resamples` (null where no tasks were resampled).
     held_out : one line per row: `row, public_pct, held_out_pct, difference_points` (held out minus public).
     seeds : one line per row and seed: `row, seed, score_pct`.
-    halves : one line per halving: `split, r` (Pearson over rows; null where no three rows have two scores),
+    halves : one line per halving: `split, r` (Pearson over rows; null where no three rows have two scores) and
         `reliability` (Spearman-Brown; null where r is not above 0).
     pairs : one line per pair of rows: `higher, lower` (on the leaderboard), `higher_pct, lower_pct` (on the tasks that
         both solve alone), `n_tasks, n_dimensions, wins` (True, False; null where either comparison is a tie).
@@ -109,6 +111,7 @@ def validity(
     resamples: Resamples = RESAMPLES_OTHER,
     splits: int = SPLITS,
     seed: Seed = 0,
+    interval: IntervalKind = "rule",
     ci_level: Level = CI_LEVEL,
     **scope: Unpack[Scope],
 ) -> ValidityResult:
@@ -132,7 +135,9 @@ def validity(
     resamples : bootstrap over tasks within dimension, for held_out, seeds and same_verdict.
     splits : random halvings.
     seed, ci_level : of both.
-    version, gate, allow_partial, reviews, benchmark, models, dimensions : see `cilab.stats.teamwork.grid.grid`.
+    interval : by the rule of `cilab.stats.methods.uncertainty`, or the paper's `percentile`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`.
 
     Returns
     -------
@@ -155,11 +160,12 @@ def validity(
     g = grid(study, **scope)
     g.need_known_tasks("validity")
     rng = np.random.default_rng(seed)
-    held, held_lines = _held_out(g, resamples, rng, ci_level)
-    seeds, seed_lines = _seeds(g, resamples, rng, ci_level)
+    how = _How(g, resamples, interval, ci_level)
+    held, held_lines = _held_out(how, rng)
+    seeds, seed_lines = _seeds(how, rng)
     halves, half_lines = _split_half(g, splits, rng)
     pairs, pair_lines = _head_to_head(g)
-    lines = [*held_lines, *seed_lines, _same_verdict(g, resamples, rng, ci_level), *half_lines, *pair_lines]
+    lines = [*held_lines, *seed_lines, _same_verdict(how, rng), *half_lines, *pair_lines]
     return ValidityResult(
         table=pl.DataFrame(lines, schema=_TABLE, orient="row"),
         held_out=held,
@@ -174,7 +180,9 @@ def validity(
         n_left_out=g.n_left_out,
         provenance=g.provenance,
         parameters=g.asked,
-        caption=f"{g.rows.height} rows; {percent(ci_level)} intervals, tasks resampled within dimension.",
+        caption=(
+            f"{g.rows.height} rows; {percent(ci_level)} intervals, {intervals.units(g)} resampled within dimension."
+        ),
     )
 
 
@@ -182,25 +190,40 @@ def _line(check: str, quantity: str, value: float | None, **more: Any) -> dict[s
     return {"check": check, "quantity": quantity, "value": value, **more}
 
 
-def _resampled(replicates: Array, ci_level: float) -> dict[str, Any]:
-    """The columns of a line that resampled tasks give."""
-    found = bootstrap.interval(replicates, ci_level)
-    out = {"lo": found.lo, "hi": found.hi, "n_empty_resamples": found.n_empty, "note": found.reason}
-    return out | {"interval": None if found.lo is None else _TASKS}
+@dataclass(frozen=True)
+class _How:
+    """The grid, and how its quantities get their intervals."""
+
+    g: Grid
+    resamples: int
+    interval: IntervalKind
+    ci_level: float
+
+    def resampled(self, replicates: Array) -> dict[str, Any]:
+        """The columns of a line that resampled tasks give."""
+        used = self.g.scored.any(axis=0)
+        found = intervals.drawn(self.g, replicates, used, interval=self.interval, ci_level=self.ci_level)
+        return self.ends(found, int(np.isnan(replicates).sum()))
+
+    def ends(self, found: Bounds, n_empty: int | None) -> dict[str, Any]:
+        """The same, of an interval."""
+        out = {"lo": found.lo, "hi": found.hi, "n_empty_resamples": n_empty, "note": found.reason}
+        return out | {"interval": None if found.lo is None else _TASKS}
 
 
-def _correlations(check: str, x: Array, y: Array, drawn: tuple[Array, Array], ci_level: float) -> list[dict[str, Any]]:
+def _correlations(check: str, x: Array, y: Array, drawn: tuple[Array, Array], how: _How) -> list[dict[str, Any]]:
     """Tau-b and r over rows with both scores; r twice, with tasks and with rows as what might have been others."""
     a, b = _both(x, y)
-    tau, r = kendall_tau_b(a, b), pearson(a, b, ci_level=ci_level)
+    tau, r = kendall_tau_b(a, b), pearson(a, b, ci_level=how.ci_level)
     more = {"unit": "correlation", "n": len(a), "n_of": "rows"}
     by_task = {"note": r.reason}
     if r.estimate is not None:
-        by_task = _resampled(_over_rows((x, y), drawn), ci_level)
+        by_task = how.resampled(_over_rows((x, y), drawn))
+    rows = None if r.lo is None else _ROWS
     return [
         _line(check, "kendall_tau_b", tau.estimate, note=tau.reason, **more),
         _line(check, "pearson_r", r.estimate, **by_task, **more),
-        _line(check, "pearson_r_over_rows", r.estimate, lo=r.lo, hi=r.hi, interval=_ROWS, note=r.reason, **more),
+        _line(check, "pearson_r_over_rows", r.estimate, lo=r.lo, hi=r.hi, interval=rows, note=r.reason, **more),
     ]
 
 
@@ -214,9 +237,8 @@ def _over_rows(points: tuple[Array, Array], drawn: tuple[Array, Array]) -> Array
 # -- held out -------------------------------------------------------------------------------------------
 
 
-def _held_out(
-    g: Grid, resamples: int, rng: np.random.Generator, ci_level: float
-) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+def _held_out(how: _How, rng: np.random.Generator) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    g, resamples = how.g, how.resamples
     public, held = split_mask(g, "public"), split_mask(g, "held_out")
     if not public.any() or not held.any():
         table = pl.DataFrame(schema=dict.fromkeys(("public_pct", "held_out_pct", "difference_points"), pl.Float64))
@@ -234,10 +256,10 @@ def _held_out(
     )
     both = np.isfinite(x) & np.isfinite(y)
     gaps, gaps_drawn = 100 * (y - x)[both], 100 * (drawn[1] - drawn[0])[:, both]
-    lines = _correlations("held_out", x, y, (drawn[0], drawn[1]), ci_level)
+    lines = _correlations("held_out", x, y, (drawn[0], drawn[1]), how)
     if len(gaps):
         more = {"unit": "points", "n": len(gaps), "n_of": "rows"}
-        by_task = _resampled(bootstrap.filled(gaps_drawn, gaps).mean(axis=1), ci_level)
+        by_task = how.resampled(bootstrap.filled(gaps_drawn, gaps).mean(axis=1))
         # Resampling noise alone makes absolute differences larger than they are: they get no interval.
         lines.append(_line("held_out", "mean_absolute_difference", float(np.abs(gaps).mean()), **more))
         lines.append(_line("held_out", "mean_difference", float(gaps.mean()), **by_task, **more))
@@ -247,17 +269,16 @@ def _held_out(
 # -- seeds ----------------------------------------------------------------------------------------------
 
 
-def _seeds(
-    g: Grid, resamples: int, rng: np.random.Generator, ci_level: float
-) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+def _seeds(how: _How, rng: np.random.Generator) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """Score of every row by seed, over the tasks that have all its seeds."""
+    g = how.g
     scores, drawn = [], []
     at = int(rng.integers(2**63))
     for s in range(len(g.seeds)):
         values = g.by_seed[:, :, s]
         one = replace(g, by_seed=values[:, :, None], scored=g.scored & ~np.isnan(values))
         scores.append(bootstrap.overall_means(one.points()))
-        drawn.append(one.replicates(resamples=resamples, seed=at).overall)
+        drawn.append(one.replicates(resamples=how.resamples, seed=at).overall)
     table = pl.DataFrame(
         {
             "row": g.names * len(g.seeds),
@@ -273,7 +294,7 @@ def _seeds(
         name = f"pearson_r_{g.seeds[i]}_{g.seeds[j]}"
         by_task = {"note": test.reason}
         if test.estimate is not None:
-            by_task = _resampled(_over_rows((scores[i], scores[j]), (drawn[i], drawn[j])), ci_level)
+            by_task = how.resampled(_over_rows((scores[i], scores[j]), (drawn[i], drawn[j])))
         lines.append(_line("seeds", name, test.estimate, **by_task, unit="correlation", n=test.n, n_of="rows"))
     defined = [(t.estimate, t.n) for t in found if t.estimate is not None]
     least = min(defined, default=(None, 0))
@@ -287,8 +308,9 @@ def _both(x: Array, y: Array) -> tuple[Array, Array]:
     return x[there], y[there]
 
 
-def _same_verdict(g: Grid, resamples: int, rng: np.random.Generator, ci_level: float) -> dict[str, Any]:
+def _same_verdict(how: _How, rng: np.random.Generator) -> dict[str, Any]:
     """Share of cells with one score in every seed; cells count alike."""
+    g = how.g
     several = g.scored & ((~np.isnan(g.by_seed)).sum(axis=2) > 1)
     if not several.any():
         return _line("same_verdict", "same_verdict_pct", None, note="one seed only", unit="percent")
@@ -297,13 +319,13 @@ def _same_verdict(g: Grid, resamples: int, rng: np.random.Generator, ci_level: f
     ).min(axis=2)
     same = several & (np.where(several, spread, 1.0) == 0)
     value = 100 * same.sum() / several.sum()
-    top = bottom = 0.0
-    for tasks in g.slices:
-        counts = bootstrap.draw_counts(tasks.stop - tasks.start, resamples, rng)
-        top = top + counts @ same[:, tasks].sum(axis=0)
-        bottom = bottom + counts @ several[:, tasks].sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        by_task = _resampled(100 * top / bottom, ci_level)
+    above, below = (cells.sum(axis=0).astype(float) for cells in (same, several))
+    if how.interval == "rule":
+        by_task = how.ends(intervals.share(g, above, below, ci_level=how.ci_level).times(100), None)
+    else:
+        counts = g.task_counts(how.resamples, int(rng.integers(2**63)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            by_task = how.resampled(100 * (counts @ above) / (counts @ below))
     more = {"unit": "percent", "n": int(several.sum()), "n_of": "cells of a row and a task"}
     return _line("same_verdict", "same_verdict_pct", float(value), **by_task, **more)
 
@@ -349,7 +371,9 @@ def _split_half(g: Grid, splits: int, rng: np.random.Generator) -> tuple[pl.Data
         return table, [_line("split_half", "reliability", None, note=_words(_NOT_ABOVE_0, gone), **more), *lines]
     lo, hi = np.clip(spearman_brown(np.quantile(there, [0.025, 0.975])), 0, None)
     if without > bootstrap.MOST_UNDEFINED * splits or hi - lo < _ALIKE:
-        ends = {"note": _words(gone, None if without > bootstrap.MOST_UNDEFINED * splits else "all halvings agree")}
+        ends: dict[str, Any] = {
+            "note": _words(gone, None if without > bootstrap.MOST_UNDEFINED * splits else "all halvings agree")
+        }
     else:
         ends = {"lo": float(lo), "hi": float(hi), "interval": "halvings", "note": gone}
     return table, [_line("split_half", "reliability", float(spearman_brown(np.array(mean))), **ends, **more), *lines]
