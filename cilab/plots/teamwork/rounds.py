@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cilab.core.errors import choice
 from cilab.plots.parts import panels, roster, style
 from cilab.results.numbers import percent
 from cilab.stats.teamwork.contamination import Contamination
@@ -254,7 +253,8 @@ def pass_hat_k(result: PassHatK, *, ax: Axes | None = None, k: int | None = None
     if not ks:
         raise style.FigureError("nothing to draw: no row has a chance over k runs")
     k = ks[-1] if k is None else k
-    choice("k", k, ks, style.FigureError, hint=False)
+    if k not in ks:
+        raise style.FigureError(f"k is {k}, not one of {', '.join(map(str, ks))}")
     table = there.filter(pl.col("k") == k)
     single = there.filter(pl.col("k") == 1) if k > 1 else there.clear()
     return panels.compose(
