@@ -22,7 +22,6 @@ NAMES = (
     *("common_tasks", "cluster", "refused", "missing"),
     *(
         "interval",
-        "margin",
         "dimensions",
         "groups",
         "rater",

@@ -170,7 +170,7 @@ def prediction_powered(
     q, mean_f, mean_y = float(c @ f), float(a @ f), float(a @ y)
     spread = float(a @ (f - mean_f) ** 2)
     factor = float(a @ ((f - mean_f) * (y - mean_y))) / spread if spread > 1e-12 else 0.0
-    factor = min(1.0, max(0.0, factor))
+    factor = min(1.0, factor) if factor > 1e-9 else 0.0
     value = mean_y + factor * (q - mean_f)
     own = a * (y - mean_y - factor * (f - mean_f))
     judge = factor * _moved(f, c, strata)
