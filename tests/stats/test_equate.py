@@ -158,7 +158,7 @@ def test_a_task_whose_content_changed_is_no_anchor_and_one_that_was_renamed_is()
 
 def test_hashes_that_many_tasks_share_say_nothing() -> None:
     one, two, _ = pair()
-    same = {t: "simulated" for t in [*one["task_id"], *two["task_id"]]}
+    same = dict.fromkeys([*one["task_id"], *two["task_id"]], "simulated")
     old, new = (study(f.to_dicts(), tasks=_tasks(f, same)) for f in (one, two))
     assert_frame_equal(equate(old, new).linking, equate(one, two).linking)
 
@@ -233,11 +233,12 @@ def coverage_study():
 def test_stored_coverage_meets_the_bounds() -> None:
     stored = json.loads(GOLDEN.read_text())
     for cell in stored["contamination"]:
-        assert cell["without_pct"] == 0 and cell["coverage_pct"] >= 93, cell
-        if cell["per_side"] >= 30 and cell["chance"] < 0.9:
-            assert cell["coverage_pct"] <= 97.5, cell
+        # Families that do the same on both sides have no spread; else every cell has an interval.
+        assert cell["without_pct"] <= (0.5 if cell["families"] else 0) and cell["coverage_pct"] >= 93, cell
+        if cell["per_side"] * cell["dimensions"] >= 240:  # fewer tasks: conservative, as scores are discrete
+            assert cell["coverage_pct"] <= 97, cell
     for cell in stored["equate"]:
-        assert cell["without_pct"] == 0 and 93 <= cell["coverage_pct"], cell
+        assert cell["without_pct"] == 0 and cell["coverage_pct"] >= 93, cell
         assert abs(cell["bias_points"]) < abs(cell["unadjusted_bias_points"]) / 4 or cell["harder"] == 0, cell
 
 

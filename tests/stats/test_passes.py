@@ -120,7 +120,7 @@ def test_one_seed_has_k_of_one_only() -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, "2", [], [1, 0], True])
 def test_k_is_a_whole_number_from_one_on(k) -> None:
-    with pytest.raises(TableError, match="k is .*: give a whole number of at least 1"):
+    with pytest.raises(TableError, match=r"k is .*: give a whole number of at least 1"):
         pass_hat_k(played([[1, 0, 1]]), k=k)
 
 

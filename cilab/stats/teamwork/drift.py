@@ -19,15 +19,16 @@ from cilab.core.errors import TableError, choice, nearest
 from cilab.core.frames import Provenance, read_rows, runs_of
 from cilab.core.options import CI_LEVEL
 from cilab.core.vocabulary import ROW
-from cilab.results.arguments import Column, Level, Seed, check
+from cilab.results.arguments import Column, Level, Resamples, Seed, check
 from cilab.results.estimator import estimator
 from cilab.results.numbers import NONE, Interval, number, p_value, percent
 from cilab.results.result import Result
 from cilab.results.sheet import Sheet, without_blanks
-from cilab.stats.methods import bootstrap, uncertainty
-from cilab.stats.methods.bootstrap import Array, Mask
+from cilab.stats.methods import bootstrap
+from cilab.stats.methods.bootstrap import RESAMPLES_SCORES, Array, Mask
 from cilab.stats.methods.uncertainty import Bounds
 from cilab.stats.teamwork import intervals
+from cilab.stats.teamwork.compare import Units, contrast
 from cilab.stats.teamwork.contamination import with_holm
 from cilab.stats.teamwork.grid import _RUN_COLUMNS, AUTO, FAMILY, TASK, Grid, Scope, grid
 from cilab.stats.teamwork.lite_score import _named
@@ -123,6 +124,7 @@ def drift(
     old: str | None = None,
     new: str | None = None,
     ci_level: Level = CI_LEVEL,
+    resamples: Resamples = RESAMPLES_SCORES,
     seed: Seed = 0,
     **scope: Unpack[Scope],
 ) -> Drift:
@@ -144,8 +146,8 @@ def drift(
         `study`; its values are ordered by their first finishing time, where there is one, else by name.
     cuts : dates that cut `finished_at` into periods, in place of `by`: a date begins a new one.
     old, new : periods by name; by default each row's first and its last one.
-    ci_level : a fraction; intervals by `cilab.stats.methods.uncertainty`, paired by task.
-    seed : of the random signs, where not all are counted.
+    ci_level : a fraction; intervals by `cilab.stats.methods.uncertainty`, paired by task and agreeing with p.
+    resamples, seed : random choices of signs, where not all are counted, and what they are drawn from.
     version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
         `cilab.stats.teamwork.grid.grid`.
 
@@ -198,7 +200,7 @@ def drift(
     returned = _returned(study, rows)
     lines = []
     for r, pair in enumerate(pairs):
-        line = _line(g, r, pair, values, there, counts, ci_level, seed)
+        line = _line(g, r, pair, values, there, counts, ci_level, resamples, seed)
         if isinstance(pair, tuple):
             line |= {"old": names[pair[0]], "new": names[pair[1]]}
             line |= {name: _said(returned, g, r, k) for name, k in zip(_RETURNED, pair, strict=True)}
@@ -370,6 +372,7 @@ def _line(
     there: Sequence[Mask],
     counts: Sequence[Any],
     ci_level: float,
+    flips: int,
     seed: int,
 ) -> dict[str, Any]:
     key = g.rows[r].row(0, named=True)
@@ -380,17 +383,18 @@ def _line(
     old, new = values[first][r], values[last][r]
     change = np.where(both, np.nan_to_num(new) - np.nan_to_num(old), np.nan)
     change[np.abs(change) < SAME] = 0.0
-    found = intervals.mean(g, change, both, scores=False, ci_level=ci_level)
+    used = both[None]
+    found = contrast(new[None], old[None], (used, used), Units.of(g), ci_level=ci_level, flips=flips, seed=[seed, r])
+    bounds = Bounds(found.lo, found.hi, found.n_clusters, found.no_interval)
     points = [_over_dimensions(g, v, both) for v in (old, new, change)]
-    detectable = uncertainty.detectable(found, ci_level=ci_level)
     return {
         **key,
         "old_pct": 100 * points[0],
         "new_pct": 100 * points[1],
         "diff_points": 100 * points[2],
-        **intervals.cells(found, unit="points"),
-        "p": _p(g, change, both, points[2], found, seed),
-        "detectable_points": None if detectable is None else 100 * detectable,
+        **intervals.cells(bounds, unit="points"),
+        "p": found.p,
+        "detectable_points": None if found.mdd is None else 100 * found.mdd,
         "n_tasks": int(both.sum()),
         "n_better": int((change[both] > 0).sum()),
         "n_worse": int((change[both] < 0).sum()),
@@ -410,13 +414,6 @@ def _over_dimensions(g: Grid, values: Array, used: Mask) -> float:
     """Mean over the dimensions that have a used task of the mean within them."""
     means = bootstrap.dimension_means(values[None], used[None], g.slices)[0]
     return float(means[np.isfinite(means)].mean())
-
-
-def _p(g: Grid, change: Array, both: Mask, point: float, found: Bounds, seed: int) -> float | None:
-    """Two-sided p that there is no difference; None from fewer units than an interval takes."""
-    if found.reason:
-        return None
-    return uncertainty.t_test_p(point, found) if np.nan_to_num(change).any() else 1.0
 
 
 def _periods(
