@@ -86,7 +86,7 @@ def contamination(result: Contamination, *, ax: Axes | None = None, panel: str |
     )
 
 
-def drift(result: Drift, *, ax: Axes | None = None) -> Axes:
+def drift(result: Drift, *, ax: Axes | None = None) -> Axes | Figure:
     """Draw how every row's score on the same tasks differs between its old and its new period.
 
     Parameters
@@ -227,7 +227,7 @@ def _anchors(ax: Axes, *, table: pl.DataFrame) -> None:
     panels.title(ax, "Anchor tasks", legend_lines=1)
 
 
-def pass_hat_k(result: PassHatK, *, ax: Axes | None = None, k: int | None = None) -> Axes:
+def pass_hat_k(result: PassHatK, *, ax: Axes | None = None, k: int | None = None) -> Axes | Figure:
     """Draw for every row the chances that all of k runs pass, that one does, and that any of k does.
 
     Parameters

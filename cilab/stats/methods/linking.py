@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cilab.stats.methods.bootstrap import Array
 from cilab.stats.methods.row_task_model import expit
@@ -103,7 +104,7 @@ def _curves(old: Array, new: Array, at_old: Array, at_new: Array, shift: float, 
 
 
 def leave_out(
-    old: Array, new: Array, clusters: Array, method: Method, points: tuple[Array, Array] | None = None
+    old: Array, new: Array, clusters: NDArray[np.int64], method: Method, points: tuple[Array, Array] | None = None
 ) -> list[Link]:
     """The link without each cluster of anchors in turn; `clusters`, shape (anchors,), says which they came in."""
     codes = np.unique(clusters)

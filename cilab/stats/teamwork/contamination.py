@@ -233,7 +233,7 @@ def _measured(g: Grid, r: int, public: Mask, ci_level: float) -> _Measured:
         if not (used & side)[d].any()
     ]
     if missing:
-        return _Measured(*sides, np.nan, Bounds(reason=missing[0]), None, missing[0])
+        return _Measured(sides[0], sides[1], np.nan, Bounds(reason=missing[0]), None, missing[0])
     at = np.flatnonzero(used)
     found = two_means.difference(
         g.values[r, at],
@@ -244,7 +244,7 @@ def _measured(g: Grid, r: int, public: Mask, ci_level: float) -> _Measured:
         unit=g.cluster_name,
         sides=_SIDES,
     )
-    return _Measured(*sides, found.point, found.bounds, found.p, None)
+    return _Measured(sides[0], sides[1], found.point, found.bounds, found.p, None)
 
 
 def _contributions(g: Grid, r: int, public: Mask) -> Array:

@@ -182,7 +182,8 @@ def drift(
     """
     rows, provenance = _read(study, by, cuts, scope)
     rows, names, reasons = _by_period(rows, by, cuts, (old, new))
-    width = int(rows["seed"].max() - rows["seed"].min()) + 1  # type: ignore[operator]
+    seeds = rows["seed"].to_numpy()
+    width = int(seeds.max() - seeds.min()) + 1
     shifted = rows.with_columns(seed=pl.col("seed") - pl.col("seed").min() + width * pl.col("_period"))
     g = grid(_as_study(study, shifted.drop("_period"), provenance), **scope)
     g.need_known_tasks("drift")
@@ -293,7 +294,7 @@ def _windows(cuts: Sequence[Any]) -> pl.Expr:
     """Before the first cut, from each to the next, from the last on."""
     dates = sorted({_date("cuts", c) for c in cuts})
     day = pl.col("finished_at").dt.date()
-    label = pl.when(day < dates[0]).then(pl.lit(f"before {dates[0]}"))
+    label: Any = pl.when(day < dates[0]).then(pl.lit(f"before {dates[0]}"))
     for start, end in itertools.pairwise(dates):
         label = label.when((day >= start) & (day < end)).then(pl.lit(f"{start} to {end}"))
     return label.when(day >= dates[-1]).then(pl.lit(f"from {dates[-1]}")).otherwise(None)
@@ -347,9 +348,10 @@ def _n_used(g: Grid, pairs: Sequence[tuple[int, int] | str], there: Sequence[Mas
             compared[list(pair), r] = there[pair[0]][r] & there[pair[1]][r]
     runs = g.runs.filter("used")
     at = runs["r"].to_numpy(), runs["t"].to_numpy()
-    period = np.clip(runs["seed"].to_numpy() // width, 0, len(there) - 1)
+    period = np.minimum(runs["seed"].to_numpy() // width, len(there) - 1)
     scored = (runs["version"] == g.version).to_numpy()
-    return int(np.where(scored, compared[(period, *at)], compared.any(axis=0)[at]).sum())
+    ever = np.asarray(compared.any(axis=0))
+    return int(np.asarray(np.where(scored, compared[(period, *at)], ever[at])).sum())
 
 
 # -- one row ----------------------------------------------------------------------------------------------

@@ -202,8 +202,7 @@ class _Round:
     @cached_property
     def scored(self) -> Mask:
         """Tasks that any row has a score on, shape (T,)."""
-        out: Mask = self.g.scored.any(axis=0)
-        return out
+        return np.asarray(self.g.scored.any(axis=0))
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -228,7 +227,7 @@ class _Round:
 
 def _round(data: Any, scope: Mapping[str, Any], which: str) -> _Round:
     try:
-        g = grid(data, **scope)  # type: ignore[arg-type]
+        g = grid(data, **scope)
         g.need_known_tasks("equate")
     except TableError as e:
         raise TableError(f"{which} round: {e}") from None
@@ -353,7 +352,7 @@ def _bond(one: _Round, two: _Round, pairs: Sequence[_Pair], dimension: str, thro
 
 def _row_bond(one: _Round, two: _Round, dimension: str) -> _Bond:
     keys = [{k: i for i, k in enumerate(each.g.rows.select(ROW).rows())} for each in (one, two)]
-    there = [each.g.scored[:, each.tasks(dimension)].any(axis=1) for each in (one, two)]
+    there = [np.asarray(each.g.scored[:, each.tasks(dimension)].any(axis=1)) for each in (one, two)]
     both = [(i, keys[1][k]) for k, i in keys[0].items() if k in keys[1] and there[0][i] and there[1][keys[1][k]]]
     old, new = (np.array([b[k] for b in both], dtype=np.int64) for k in (0, 1))
     models = np.unique(one.g.rows["model"].to_numpy()[old].astype(str), return_inverse=True)[1].astype(np.int64)
@@ -418,7 +417,8 @@ def _scores(
             score = np.nan if d is None else float(points[r, d])
             reason = bond.reason or (None if np.isfinite(score) else "no scored task")
             bounds = Bounds() if d is None or reason else raw[r][d]
-            move = None if reason else _moved(*moved[k], r, bond.n_clusters)  # type: ignore[misc]
+            gains = moved[k]
+            move = None if reason or gains is None else _moved(gains[0], gains[1], r, bond.n_clusters)
             of.append(_line(score, bounds, move, ci_level, reason, old_points[r, k]))
             parts.append(key | {"dimension": bond.dimension} | of[-1])
         lines.append(key | _overall(two, r, bonds, of, moved, old_points[r], through, ci_level))
@@ -637,8 +637,9 @@ def _methods_table(one: _Round, two: _Round, bonds: Sequence[_Bond], through: Th
             continue
         values = _values(one, two, bond, through)
         points = one.ability(bond.dimension), two.ability(bond.dimension)
-        for method in linking.METHODS if through == "tasks" else ("mean_mean",):
-            found = linking.link(*values, method, points)  # type: ignore[arg-type]
+        asked: Sequence[Method] = linking.METHODS if through == "tasks" else ("mean_mean",)
+        for method in asked:
+            found = linking.link(*values, method, points)
             slope, shift = (v if np.isfinite(v) else None for v in found)
             lines.append((bond.dimension, method, slope, shift))
     kinds = {"dimension": pl.String, "method": pl.String, "slope": pl.Float64, "shift_logits": pl.Float64}
