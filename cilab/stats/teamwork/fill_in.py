@@ -37,6 +37,7 @@ from cilab.stats.methods.uncertainty import Bounds, IntervalKind
 from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import ALONE, Grid, Scope, grid
 from cilab.stats.teamwork.scores import shared_ranks
+from cilab.stats.teamwork.task_runs import SAME
 
 if TYPE_CHECKING:
     import arviz
@@ -58,7 +59,7 @@ _PAIRS_AT_ONCE = 100
 #: Numbers of scored tasks in a cell of a row and a dimension by which its movement is reported; the last is open.
 BINS = ((1, 9), (10, 19), (20, 26), (27, None))
 _PERMUTATIONS = 9999
-#: Rows named in a sentence; more are counted.
+#: Rows or cells named in a sentence; more are counted.
 _NAMED = 5
 _SCORED = {"solved_alone": "solved alone and scored", "off": "scored"}
 
@@ -249,7 +250,7 @@ def fill_in(
     if interval == "percentile":
         rng = np.random.default_rng([seed, 1])
         draws = fit.draws(resamples, rng) if posterior is None else _some(posterior.draws, resamples, rng)
-        found = _percentiles(g, fills, adjusted, _replicates(g, fills, draws, shifted.value, resamples, rng), ci_level)
+        found = _percentiles(g, adjusted, _replicates(g, fills, draws, shifted.value, resamples, rng), ci_level)
         how = "tasks resampled within dimension, fill-ins drawn anew"
     else:
         moved = _shift_influence(g, trials, fit.widths, pairs, shifted)
@@ -394,7 +395,7 @@ def _remarks(g: Grid, fills: _Fills, fill: Fill) -> list[str]:
     if not words:
         why = []
         if fill != "missing":
-            off = "without the gate nothing is failed alone" if g.gate == "off" else "no row failed a task alone"
+            off = "no gate keeps tasks out" if g.gate == "off" else "no row failed a task alone"
             why.append(off)
         if fill != "gated":
             why.append("no task that one row lacks has a score of another")
@@ -402,12 +403,21 @@ def _remarks(g: Grid, fills: _Fills, fill: Fill) -> list[str]:
     stays = g.missing & ~fills.missing
     if stays.any():
         n_tasks = int((g.scored | g.decided | g.missing).any(axis=0).sum())
-        lacks = [f"{g.names[r]} {int(stays[r].sum()):,}" for r in np.flatnonzero(stays.any(axis=1))]
-        named = ", ".join(lacks[:_NAMED]) + (f" and {len(lacks) - _NAMED} more rows" if len(lacks) > _NAMED else "")
+        lacks = [f"{g.names[r]} {int(stays[r].sum()):,} of {n_tasks:,}" for r in np.flatnonzero(stays.any(axis=1))]
         can = int((never_taken(g) & ~fills.missing).sum())
-        other = f"fill='missing' or 'both' fills in {can:,}" if can else "no other row has a score on them"
-        out.append(f"Tasks never taken, of {n_tasks:,}, that stay out: {named}; {other}.")
+        other = f"fill='missing' or 'both' fills in {can:,} of them" if can else "no other row has a score on them"
+        out.append(f"Tasks never taken stay out: {_some_of(lacks)}; {other}.")
+    without = (_n_per_dimension(g, g.scored) == 0) & (_n_per_dimension(g, g.scored | g.decided | g.missing) > 0)
+    if without.any():
+        lacks = [f"{g.names[r]} in {g.dimensions[d].replace('_', ' ')}" for r, d in np.argwhere(without)]
+        out.append(f"No scored task, so no adjusted score: {_some_of(lacks)}.")
     return out
+
+
+def _some_of(words: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = [f"{len(words) - _NAMED:,} more"] if len(words) > _NAMED else []
+    return ", ".join([*words[:_NAMED], *more])
 
 
 def adjusted_points(g: Grid, fill: Mask, filled: Array) -> Array:
@@ -455,53 +465,68 @@ def _by_the_rule(
 ) -> _Intervals:
     """Intervals over clusters of tasks by what each contributes; `moved` is what each adds to the shift, (T,)."""
     n_dims = len(g.slices)
-    weight, centre, own = _own_parts(g, fills.any, filled, adjusted)
-    slope = np.where(fills.any, weight * filled * (1 - filled), 0.0)
+    share, own = _own_parts(g, fills.any, filled, adjusted)
+    slope = np.where(fills.any, share * filled * (1 - filled), 0.0)
     contributions = np.zeros((g.rows.height, n_dims, g.tasks.height))
     for d, tasks in enumerate(g.slices):
         contributions[:, d, tasks] = own[:, tasks]
         of_filled = np.zeros_like(slope)
-        of_filled[:, tasks] = np.nan_to_num(slope[:, tasks])
+        of_filled[:, tasks] = slope[:, tasks]
         rows = np.flatnonzero(of_filled.any(axis=1))
         contributions[rows, d] += model.task_influence(fit, trials, rows, of_filled[rows])
         contributions[:, d] += np.where(fills.gated, of_filled, 0.0).sum(axis=1)[:, None] * moved
     overall = bootstrap.overall_means(adjusted)
+    centre = np.nan_to_num(adjusted)[:, g.dimension_of]
     everywhere, by_dimension = [], []
-    for r in range(g.rows.height):
-        point, parts = overall[r], contributions[r].mean(axis=0)
-        everywhere.append(_bounds(g, point, parts, weight[r] / n_dims, centre[r], ci_level))
-        line = []
-        for d, tasks in enumerate(g.slices):
-            here = np.zeros(g.tasks.height)
-            here[tasks] = weight[r, tasks]
-            line.append(_bounds(g, adjusted[r, d], contributions[r, d], here, centre[r], ci_level))
-        by_dimension.append(line)
+    for r, scored in enumerate(g.scored):
+        parts = contributions[r].mean(axis=0)
+        everywhere.append(_bounds(g, overall[r], parts, g.values[r], scored, centre[r], ci_level))
+        here = [scored & (g.dimension_of == d) for d in range(n_dims)]
+        by_dimension.append(
+            [
+                _bounds(g, adjusted[r, d], contributions[r, d], g.values[r], here[d], centre[r], ci_level)
+                for d in range(n_dims)
+            ]
+        )
     return _Intervals(everywhere, by_dimension)
 
 
-def _own_parts(g: Grid, fill: Mask, filled: Array, adjusted: Array) -> tuple[Array, Array, Array]:
-    """Of each cell within its dimension: its weight, the score that it lies around, what it adds; shapes (R, T)."""
+def _own_parts(g: Grid, fill: Mask, filled: Array, adjusted: Array) -> tuple[Array, Array]:
+    """Of each cell, its share of the dimension's score and what its own value adds to it; shapes (R, T)."""
     used = g.scored | fill
     values = np.where(fill, filled, np.where(used, g.values, 0.0))
-    of_task = g.dimension_of
-    weight = used / np.maximum(_n_per_dimension(g, used), 1)[:, of_task]
-    centre = np.where(used, np.nan_to_num(adjusted)[:, of_task], 0.0)
-    return weight, centre, weight * (values - centre)
+    share = used / np.maximum(_n_per_dimension(g, used), 1)[:, g.dimension_of]
+    return share, share * (values - np.nan_to_num(adjusted)[:, g.dimension_of])
 
 
-def _bounds(g: Grid, point: float, parts: Array, weight: Array, centre: Array, ci_level: float) -> Bounds:
-    """Interval of one adjusted score; `parts` are what tasks contribute, those that it does not use as well.
+def _bounds(g: Grid, point: float, parts: Array, values: Array, scored: Mask, centre: Array, ci_level: float) -> Bounds:
+    """Interval of one adjusted score; `parts` are what tasks contribute, those that it has no score on as well.
 
-    Tasks without a weight (of other dimensions, or refused) move it through the fit and the shift. They are no units of
-    the score, so what they add to its variance is laid on those that are.
+    The units are the row's scored tasks: what is filled in is the model's and says nothing new. Other tasks move the
+    score too, through the fit and the shift, so what they add to its variance is laid on those that are scored. Where
+    these are all alike, it is no narrower than the interval of their mean: the model's certainty is not theirs.
     """
     if not np.isfinite(point):
         return Bounds()
-    used = weight > 0
-    every, within = np.bincount(g.clusters, parts), np.bincount(g.clusters[used], parts[used])
+    every, within = np.bincount(g.clusters, parts), np.bincount(g.clusters[scored], parts[scored])
     if (inside := float(within @ within)) > 0:
         parts = parts * np.sqrt(max(1.0, float(every @ every) / inside))
-    return intervals.linear(g, float(point), parts, weight, centre, ci_level=ci_level)
+    of = g.dimension_of
+    n = np.bincount(of[scored], minlength=len(g.slices))
+    weight = np.where(scored, 1 / (np.maximum(n, 1)[of] * np.count_nonzero(n)), 0.0)
+    found = intervals.linear(g, float(point), parts, weight, centre, used=scored, ci_level=ci_level)
+    if found.lo is None or found.hi is None or not _alike(values[scored], of[scored]):
+        return found
+    alone = intervals.mean(g, values, scored, ci_level=ci_level)
+    if alone.lo is None or alone.hi is None:
+        return found
+    return found._replace(lo=min(found.lo, alone.lo), hi=max(found.hi, alone.hi))
+
+
+def _alike(values: Array, of: NDArray[np.int64]) -> bool:
+    """Within each dimension all values are the same."""
+    mean = np.bincount(of, values) / np.maximum(np.bincount(of), 1)
+    return bool(np.abs(values - mean[of]).max() < SAME)
 
 
 def _shift_influence(g: Grid, trials: Trials, widths: Widths, pairs: Sequence[_Pair], shifted: _Shift) -> Array:
@@ -537,15 +562,14 @@ def _shift_influence(g: Grid, trials: Trials, widths: Widths, pairs: Sequence[_P
 # -- intervals by percentiles -----------------------------------------------------------------------------
 
 
-def _percentiles(g: Grid, fills: _Fills, adjusted: Array, replicates: Array, ci_level: float) -> _Intervals:
+def _percentiles(g: Grid, adjusted: Array, replicates: Array, ci_level: float) -> _Intervals:
     """Plain percentiles of replicates of shape (dimensions, resamples, R)."""
-    used = g.scored | fills.any
-    n = [intervals.n_clusters(g, u) for u in used]
+    n = [intervals.n_clusters(g, u) for u in g.scored]
     lo, hi = bootstrap.percentile_interval(replicates.mean(axis=0), ci_level)
     overall = intervals.percentiles(bootstrap.overall_means(adjusted), lo, hi, n)
     by_dimension = []
     lo, hi = bootstrap.percentile_interval(replicates.transpose(1, 0, 2), ci_level)
-    for r, u in enumerate(used):
+    for r, u in enumerate(g.scored):
         own = [intervals.n_clusters(g, u & (g.dimension_of == d)) for d in range(len(g.slices))]
         by_dimension.append(intervals.percentiles(adjusted[r], lo[:, r], hi[:, r], own))
     return _Intervals(overall, by_dimension)
