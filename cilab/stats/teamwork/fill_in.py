@@ -72,8 +72,8 @@ class FillInResult(Result):
     ----------
     table : one line per row, best first: `model, effort, arm, rank, score_pct, adjusted_rank, rank_change` (positive:
         lower after adjusting), `adjusted_pct, lo_pct, hi_pct, no_interval, n_clusters, change_points` (adjusted minus
-        score); tasks: `n_scored`, `n_filled`, of which `n_filled_gated` were failed alone and `n_filled_missing` never
-        taken, and `n_missing`, never taken whether filled in or not.
+        score); tasks: `n_scored`, `n_filled`, of which `n_filled_gated` were failed alone and `n_filled_missing` are
+        missing, and `n_missing`, filled in or not. `n_clusters` counts those of the scored tasks.
     dimensions : the same per row and dimension (without ranks).
     tasks : `task_id, dimension, difficulty` (logits; positive is harder), `n_scored` (rows).
     quantities : `quantity, value, note`: widths, held-out log loss, the shift, the checks; null with the reason.
@@ -175,10 +175,10 @@ def fill_in(
     Parameters
     ----------
     study : runs table (polars or pandas), opened study or data set.
-    fill : what is filled in: `gated`, tasks that the row failed alone (the paper's); `missing`, tasks that it never
-        took or whose runs are not all there, if another row has a score on them, as though the gate had let them pass;
-        or `both`. What is not filled in stays out, and missing tasks are counted and named. Without the gate (also of
-        version `alone`) only missing tasks can be filled in.
+    fill : what is filled in: `gated`, tasks that the row failed alone (the paper's); `missing`, those that a missing
+        run keeps out (never taken, or ended in an error), if another row has a score on them, as though the gate had
+        let them pass; or `both`. What is not filled in stays out, and missing tasks are counted and named. Without the
+        gate, as of version `alone`, only missing tasks can be filled in.
     engine : `laplace` (penalised likelihood and its normal approximation) or `nuts` (sampled; widths have priors).
     widths : of engine `laplace`: by five-fold `cross_validation` (folds hold whole cells of a row and a task), by
         `empirical_bayes`, or the two standard deviations (deviation, task) in logits.
@@ -388,30 +388,32 @@ class _Fills:
 def _remarks(g: Grid, fills: _Fills, fill: Fill) -> list[str]:
     """Sentences on what is filled in and what is not, by kind."""
     out = []
-    kinds = ((fills.gated, "failed alone"), (fills.missing, "never taken"))
+    kinds = ((fills.gated, "failed alone"), (fills.missing, "missing"))
     words = [f"{n:,} {what}" for which, what in kinds if (n := int(which.sum()))]
     if fill != "gated" and words:
         out.append(f"Filled in: {', '.join(words)}.")
     if not words:
         why = []
         if fill != "missing":
-            off = "no gate keeps tasks out" if g.gate == "off" else "no row failed a task alone"
-            why.append(off)
+            why.append("no gate keeps tasks out" if g.gate == "off" else "no row failed a task alone")
         if fill != "gated":
-            why.append("no task that one row lacks has a score of another")
+            why.append("no missing task has a score in another row")
         out.append(f"Nothing is filled in, as {' and '.join(why)}: adjusted scores are the scores.")
-    stays = g.missing & ~fills.missing
-    if stays.any():
-        n_tasks = int((g.scored | g.decided | g.missing).any(axis=0).sum())
-        lacks = [f"{g.names[r]} {int(stays[r].sum()):,} of {n_tasks:,}" for r in np.flatnonzero(stays.any(axis=1))]
-        can = int((never_taken(g) & ~fills.missing).sum())
-        other = f"fill='missing' or 'both' fills in {can:,} of them" if can else "no other row has a score on them"
-        out.append(f"Tasks never taken stay out: {_some_of(lacks)}; {other}.")
+    can = int((never_taken(g) & ~fills.missing).sum())
+    other = f"fill='missing' or 'both' fills in {can:,} of them" if can else "no other row has a score on them"
+    out += [f"{words}; {other}." for words in stay_out(g, g.missing & ~fills.missing)]
     without = (_n_per_dimension(g, g.scored) == 0) & (_n_per_dimension(g, g.scored | g.decided | g.missing) > 0)
     if without.any():
         lacks = [f"{g.names[r]} in {g.dimensions[d].replace('_', ' ')}" for r, d in np.argwhere(without)]
         out.append(f"No scored task, so no adjusted score: {_some_of(lacks)}.")
     return out
+
+
+def stay_out(g: Grid, which: Mask) -> list[str]:
+    """One sentence without its stop on missing tasks that do not count, row by row; none where there is none."""
+    n_tasks = int((g.scored | g.decided | g.missing).any(axis=0).sum())
+    lacks = [f"{g.names[r]} {int(which[r].sum()):,} of {n_tasks:,}" for r in np.flatnonzero(which.any(axis=1))]
+    return [f"Tasks with a missing run stay out: {_some_of(lacks)}"] if lacks else []
 
 
 def _some_of(words: Sequence[str]) -> str:
@@ -508,10 +510,10 @@ def _bounds(g: Grid, point: float, parts: Array, values: Array, scored: Mask, ce
     """
     if not np.isfinite(point):
         return Bounds()
-    every, within = np.bincount(g.clusters, parts), np.bincount(g.clusters[scored], parts[scored])
-    if (inside := float(within @ within)) > 0:
-        parts = parts * np.sqrt(max(1.0, float(every @ every) / inside))
     of = g.dimension_of
+    if (within := _variance(parts[scored], g.clusters[scored], of[scored])) > 0:
+        moving = scored | (parts != 0)
+        parts = parts * np.sqrt(_variance(parts[moving], g.clusters[moving], of[moving]) / within)
     n = np.bincount(of[scored], minlength=len(g.slices))
     weight = np.where(scored, 1 / (np.maximum(n, 1)[of] * np.count_nonzero(n)), 0.0)
     found = intervals.linear(g, float(point), parts, weight, centre, used=scored, ci_level=ci_level)
@@ -521,6 +523,15 @@ def _bounds(g: Grid, point: float, parts: Array, values: Array, scored: Mask, ce
     if alone.lo is None or alone.hi is None:
         return found
     return found._replace(lo=min(found.lo, alone.lo), hi=max(found.hi, alone.hi))
+
+
+def _variance(parts: Array, clusters: NDArray[np.int64], of: NDArray[np.int64]) -> float:
+    """Of the sum of contributions, by clusters within dimension (a cluster of several is counted in its first)."""
+    _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
+    stratum = of[first]
+    n = np.bincount(stratum)
+    squares = np.bincount(stratum, np.bincount(cluster, parts) ** 2)
+    return float((n / np.maximum(n - 1, 1)) @ squares)
 
 
 def _alike(values: Array, of: NDArray[np.int64]) -> bool:
@@ -533,7 +544,7 @@ def _shift_influence(g: Grid, trials: Trials, widths: Widths, pairs: Sequence[_P
     """How much each task moves the shift, in logits, shape (T,): 0 where it is no finding of the check.
 
     The shift is where the mean error of the pairs is 0, so a task moves it by what it adds to that error, by its own
-    value and through the fits, over the slope of the error.
+    value and through the fits, over the slope of the error. Which rows are weak and which pairs count is held fixed.
     """
     n_dims, n_tasks = len(g.slices), g.tasks.height
     error, slope = np.zeros(n_tasks), 0.0
