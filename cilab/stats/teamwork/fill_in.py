@@ -482,14 +482,14 @@ def _by_the_rule(
     everywhere, by_dimension = [], []
     for r, scored in enumerate(g.scored):
         parts = contributions[r].mean(axis=0)
-        everywhere.append(_bounds(g, overall[r], parts, g.values[r], scored, centre[r], ci_level))
-        here = [scored & (g.dimension_of == d) for d in range(n_dims)]
-        by_dimension.append(
-            [
-                _bounds(g, adjusted[r, d], contributions[r, d], g.values[r], here[d], centre[r], ci_level)
-                for d in range(n_dims)
-            ]
-        )
+        args = (centre[r], ci_level)
+        everywhere.append(_bounds(g, overall[r], parts, g.values[r], scored, fills.any[r], *args))
+        line = []
+        for d in range(n_dims):
+            here = g.dimension_of == d
+            cells = (g.values[r], scored & here, fills.any[r] & here)
+            line.append(_bounds(g, adjusted[r, d], contributions[r, d], *cells, *args))
+        by_dimension.append(line)
     return _Intervals(everywhere, by_dimension)
 
 
@@ -501,28 +501,49 @@ def _own_parts(g: Grid, fill: Mask, filled: Array, adjusted: Array) -> tuple[Arr
     return share, share * (values - np.nan_to_num(adjusted)[:, g.dimension_of])
 
 
-def _bounds(g: Grid, point: float, parts: Array, values: Array, scored: Mask, centre: Array, ci_level: float) -> Bounds:
-    """Interval of one adjusted score; `parts` are what tasks contribute, those that it has no score on as well.
+def _bounds(
+    g: Grid, point: float, parts: Array, values: Array, scored: Mask, filled: Mask, centre: Array, ci_level: float
+) -> Bounds:
+    """Interval of one adjusted score; `parts` are what tasks contribute, those that it does not use as well.
 
-    The units are the row's scored tasks: what is filled in is the model's and says nothing new. Other tasks move the
-    score too, through the fit and the shift, so what they add to its variance is laid on those that are scored. Where
-    these are all alike, it is no narrower than the interval of their mean: the model's certainty is not theirs.
+    Whether there is one is settled by the row's scored tasks: what is filled in is the model's and no unit more. Where
+    these are all alike, it is no narrower than the interval of their mean: the model's certainty is not theirs. Tasks
+    that do not count in the score (of other dimensions, or refused) move it through the fit and the shift; what they
+    add to its variance is laid on those that do.
     """
     if not np.isfinite(point):
         return Bounds()
-    of = g.dimension_of
-    if (within := _variance(parts[scored], g.clusters[scored], of[scored])) > 0:
-        moving = scored | (parts != 0)
+    own = intervals.mean(g, values, scored, ci_level=ci_level)
+    if own.lo is None or own.hi is None:
+        return own
+    of, used = g.dimension_of, scored | filled
+    if (within := _variance(parts[used], g.clusters[used], of[used])) > 0:
+        moving = used | (parts != 0)
         parts = parts * np.sqrt(_variance(parts[moving], g.clusters[moving], of[moving]) / within)
-    n = np.bincount(of[scored], minlength=len(g.slices))
-    weight = np.where(scored, 1 / (np.maximum(n, 1)[of] * np.count_nonzero(n)), 0.0)
-    found = intervals.linear(g, float(point), parts, weight, centre, used=scored, ci_level=ci_level)
-    if found.lo is None or found.hi is None or not _alike(values[scored], of[scored]):
+    weight = _unit_weights(parts, scored, filled, of)
+    found = intervals.linear(g, float(point), parts, weight, centre, used=used, ci_level=ci_level)
+    if found.lo is None or found.hi is None:
         return found
-    alone = intervals.mean(g, values, scored, ci_level=ci_level)
-    if alone.lo is None or alone.hi is None:
+    found = found._replace(n_clusters=own.n_clusters)
+    if not _alike(values[scored], of[scored]):
         return found
-    return found._replace(lo=min(found.lo, alone.lo), hi=max(found.hi, alone.hi))
+    return found._replace(lo=min(found.lo, own.lo), hi=max(found.hi, own.hi))
+
+
+def _unit_weights(parts: Array, scored: Mask, filled: Mask, of: NDArray[np.int64]) -> Array:
+    """What each task counts for among the units, summing to one; dimensions alike, tasks by their kind.
+
+    A scored task moves what is filled in as well, so it contributes more than one that is filled in. The weight of
+    either kind is the root mean square of its contributions: with one scored task among many, that one is nearly all.
+    """
+    size = np.zeros(len(parts))
+    for kind in (scored, filled & ~scored):
+        if kind.any():
+            size[kind] = np.sqrt((parts[kind] ** 2).mean())
+    if not (size[scored] > 0).all():
+        size[scored] = 1.0
+    total = np.bincount(of, size)
+    return size / (np.maximum(total, 1e-300)[of] * np.count_nonzero(total))
 
 
 def _variance(parts: Array, clusters: NDArray[np.int64], of: NDArray[np.int64]) -> float:
