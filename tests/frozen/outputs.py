@@ -121,6 +121,7 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
         yield f"{name}.round", name, round_, {"resamples": 200}
         yield f"{name}.hand", name, hand, {"resamples": 200}
     yield "leaderboard.gate_off", "leaderboard", hand, {"resamples": 200, "gate": "off"}
+    yield "fill_in.percentile", "fill_in", _release(), {"resamples": 200, "interval": "percentile"}
 
 
 def result(found: Any) -> dict[str, Any]:

@@ -255,7 +255,7 @@ def fill_in(
     else:
         moved = _shift_influence(g, trials, fit.widths, pairs, shifted)
         found = _by_the_rule(g, fills, trials, fit, filled, adjusted, moved, ci_level)
-        how = f"over {intervals.units(g)}, which fit and shift hang on too"
+        how = f"over {intervals.units(g)}; the fit and the shift vary with them"
     dimensions = _dimension_table(g, fills, adjusted, found)
     table = _row_table(g, fills, adjusted, found)
     strong = strong_rows(g)
