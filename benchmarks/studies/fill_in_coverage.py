@@ -30,7 +30,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +69,20 @@ class Design:
         return self.rows == 0
 
 
-_FAMILIES = {"family": 3, "sd_family": 1.0}
-_MISSING = {"missing": 0.4, "arguments": {"gate": "off", "fill": "missing"}}
-_PERCENTILE = {"arguments": {"interval": "percentile", "resamples": 500}}
+_PERCENTILE = {"interval": "percentile", "resamples": 500}
+_SMALL, _MIDDLE, _LARGE = Design(300, 8, 10), Design(150, 12, 20), Design(50, 24, 30)
+_FAMILIES = Design(100, 8, 30, family=3, sd_family=1.0)
+_MISSING = Design(150, 8, 10, missing=0.4, arguments={"gate": "off", "fill": "missing"})
 DESIGNS = {
-    "8 rows, 10 tasks": Design(300, 8, 10),
-    "12 rows, 20 tasks": Design(150, 12, 20),
-    "24 rows, 30 tasks": Design(50, 24, 30),
-    "8 rows, 30 tasks in 10 families": Design(100, 8, 30, **_FAMILIES),
-    "8 rows, 10 tasks, missing": Design(150, 8, 10, **_MISSING),
+    "8 rows, 10 tasks": _SMALL,
+    "12 rows, 20 tasks": _MIDDLE,
+    "24 rows, 30 tasks": _LARGE,
+    "8 rows, 30 tasks in 10 families": _FAMILIES,
+    "8 rows, 10 tasks, missing": _MISSING,
     "release": Design(40),
-    "8 rows, 10 tasks, percentile": Design(100, 8, 10, **_PERCENTILE),
-    "12 rows, 20 tasks, percentile": Design(60, 12, 20, **_PERCENTILE),
-    "8 rows, 30 tasks in 10 families, percentile": Design(40, 8, 30, **_FAMILIES, **_PERCENTILE),
+    "8 rows, 10 tasks, percentile": replace(_SMALL, data_sets=100, arguments=_PERCENTILE),
+    "12 rows, 20 tasks, percentile": replace(_MIDDLE, data_sets=60, arguments=_PERCENTILE),
+    "8 rows, 30 tasks in 10 families, percentile": replace(_FAMILIES, data_sets=40, arguments=_PERCENTILE),
 }
 
 

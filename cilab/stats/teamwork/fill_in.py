@@ -223,7 +223,7 @@ def fill_in(
     ... )
     >>> found = fill_in(frame, widths=(0.5, 1.0))
     >>> found.table.select("model", "score_pct", pl.col("adjusted_pct").round(1), "n_filled").rows()
-    [('b', 100.0, 83.8, 2), ('a', 75.0, 75.0, 0)]
+    [('b', 100.0, 95.6, 2), ('a', 75.0, 75.0, 0)]
     """
     choice("engine", engine, ("laplace", "nuts"))
     given = _given_widths(widths)
@@ -522,12 +522,12 @@ def _bounds(
         parts = parts * np.sqrt(_variance(parts[moving], g.clusters[moving], of[moving]) / within)
     weight = _unit_weights(parts, scored, filled, of)
     found = intervals.linear(g, float(point), parts, weight, centre, used=used, ci_level=ci_level)
-    if found.lo is None or found.hi is None:
+    lo, hi = found.lo, found.hi
+    if lo is None or hi is None:
         return found
-    found = found._replace(n_clusters=own.n_clusters)
-    if not _alike(values[scored], of[scored]):
-        return found
-    return found._replace(lo=min(found.lo, own.lo), hi=max(found.hi, own.hi))
+    if _alike(values[scored], of[scored]):
+        lo, hi = min(lo, own.lo), max(hi, own.hi)
+    return found._replace(lo=lo, hi=hi, n_clusters=own.n_clusters)
 
 
 def _unit_weights(parts: Array, scored: Mask, filled: Mask, of: NDArray[np.int64]) -> Array:
