@@ -551,8 +551,9 @@ def _variance(parts: Array, clusters: NDArray[np.int64], of: NDArray[np.int64]) 
     _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
     stratum = of[first]
     n = np.bincount(stratum)
-    squares = np.bincount(stratum, np.bincount(cluster, parts) ** 2)
-    return float((n / np.maximum(n - 1, 1)) @ squares)
+    sums = np.bincount(cluster, parts)
+    sums = sums - (np.bincount(stratum, sums) / np.maximum(n, 1))[stratum]
+    return float((n / np.maximum(n - 1, 1)) @ np.bincount(stratum, sums**2))
 
 
 def _alike(values: Array, of: NDArray[np.int64]) -> bool:
