@@ -71,6 +71,7 @@ class Sheet:
             tbl_rows=-1,
             tbl_cols=-1,
             tbl_width_chars=160,
+            fmt_str_lengths=60,
             tbl_hide_column_data_types=True,
             tbl_hide_dataframe_shape=True,
         ):

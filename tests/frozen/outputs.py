@@ -164,6 +164,7 @@ def calls() -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
     yield "leaderboard.gate_off", "leaderboard", hand, {"resamples": 200, "gate": "off"}
     for name in ("compare", "differences"):  # the papers' intervals, by name
         yield f"{name}.percentile", name, _release(), {"resamples": 200, "interval": "percentile", **more.get(name, {})}
+    yield "fill_in.percentile", "fill_in", _release(), {"resamples": 200, "interval": "percentile"}
 
 
 def result(found: Any) -> dict[str, Any]:

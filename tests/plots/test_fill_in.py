@@ -10,9 +10,11 @@ import pytest
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 import polars as pl
 
-from cilab import plots
+import cilab
+from cilab import plots, testing
 from cilab.plots.parts import style
 from tests.plots.drawn import ends, marks, overlaps, series, texts
 from tests.plots.release_results import result
@@ -70,3 +72,15 @@ def test_simulated_data_are_marked_and_no_text_overlaps() -> None:
 def test_another_result_is_refused() -> None:
     with pytest.raises(style.FigureError, match="draws a FillInResult"):
         plots.fill_in(result("items"))
+
+
+def test_rows_with_too_few_tasks_have_no_bar_and_filled_in_missing_tasks_are_said() -> None:
+    solved = [[True, True, *[False] * 8], *[[True] * 10] * 2]
+    scores = [[1.0, 0.0, *[None] * 8], [1.0, 0.0] * 5, [*[1.0] * 9, None]]
+    fig = cilab.fill_in(testing.grid(scores, solved), widths=(0.5, 1.0), fill="both").plot()
+    words = fig._supxlabel.get_text().replace("\n", " ")
+    assert "Missing tasks are filled in as well, without a shift. No bar: too few scored tasks." in words
+    ax = fig.axes[0]
+    drawn = [bar for bar in ends(ax, "Adjusted", 0) if np.isfinite(bar).all()]
+    assert len(marks(ax, "Adjusted")) == 3 and len(drawn) == 2
+    assert overlaps(fig) == []

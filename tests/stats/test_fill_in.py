@@ -355,7 +355,8 @@ def test_on_the_simulated_release_difficulties_are_recovered(released) -> None:
         ({"shift": "none"}, "number of logits"),
         ({"resamples": 3}, "at least 20"),
         ({"ci_level": 95}, "such as 0.95"),
-        ({"gate": "off"}, "needs the gate"),
+        ({"fill": "mising"}, "Did you mean missing"),
+        ({"interval": "percent"}, "Did you mean percentile"),
     ],
 )
 def test_arguments_out_of_range_are_refused_in_one_line(arguments, words) -> None:
@@ -366,8 +367,9 @@ def test_arguments_out_of_range_are_refused_in_one_line(arguments, words) -> Non
 
 def test_too_few_cells_for_the_folds_and_published_counts_are_refused() -> None:
     passes, _ = drawn()
+    solved = np.array([[True] * 5 + [False]])
     with pytest.raises(TableError, match="at least 10 scored cells"):
-        fill_in(runs(passes[:1, :6], np.ones((1, 6), bool)))
+        fill_in(runs(passes[:1, :6], solved, dimensions=1))
     with pytest.raises(TableError, match="pairs rows by task"):
         fill_in(datasets.published_round("2026-10-09"))
 

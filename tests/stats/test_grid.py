@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from cilab import datasets
 from cilab.core.errors import TableError
-from cilab.stats.teamwork.fill_in import fill_in
 from cilab.stats.teamwork.grid import Grid, grid
 from cilab.stats.teamwork.loss import loss
 from cilab.stats.teamwork.scores import dimensions, leaderboard
@@ -336,7 +335,7 @@ def test_a_study_of_the_alone_version_only_has_numbers_for_it_and_one_line_for_o
         leaderboard(runs(rows))
 
 
-@pytest.mark.parametrize("estimator", [fill_in, weighting, loss, takeover])
+@pytest.mark.parametrize("estimator", [weighting, loss, takeover])
 def test_statistics_that_stand_on_the_gate_refuse_the_alone_version_in_one_line(estimator) -> None:
     with pytest.raises(TableError) as refusal:
         estimator(runs(_alone_ten_and_four()), version="alone")

@@ -55,7 +55,11 @@ def fill_in(result: FillInResult, *, ax: Axes | None = None, panel: str | None =
     tau = result.value("kendall_tau_b")
     agree = "" if tau is None else f" Kendall's tau-b of the two orders: {tau:.2f}."
     shift = result.value("shift")
-    note = f"Filled-in log-odds are shifted by {signed(shift, 2)}." if shift else ""
+    words = [f"Filled-in log-odds are shifted by {signed(shift, 2)}."] if shift else []
+    if table["n_filled_missing"].sum():
+        words.append("Missing tasks are filled in as well, without a shift.")
+    if table["no_interval"].is_not_null().any():
+        words.append("No bar: too few scored tasks.")
     return panels.compose(
         result,
         parts,
@@ -64,7 +68,7 @@ def fill_in(result: FillInResult, *, ax: Axes | None = None, panel: str | None =
         size=(style.PAGE_WIDTH, max(3.4, 1.5 + 0.155 * table.height)),
         ncols=2,
         names=table["model"].to_list(),
-        notes=[f"Bars: {percent(result.parameters['ci_level'])} intervals.{agree} {note}"],
+        notes=[f"Bars: {percent(result.parameters['ci_level'])} intervals.{agree} {' '.join(words)}"],
         label_y=48,
         width_ratios=[1, 1.1],
     )

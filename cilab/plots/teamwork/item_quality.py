@@ -113,11 +113,12 @@ def _information(ax: Axes, *, table: pl.DataFrame) -> None:
     every = table.filter(pl.col("dimension").is_null())
     ax.plot(every["ability"], every["information"], color="#606060", lw=2.2, alpha=0.6, gid="all", label="All tasks")
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylim(bottom=_LEAST_INFORMATION)
     ax.set_xlabel("Ability (sd of the rows)")
     ax.set_ylabel("Information (log scale)")
     lines = -(-(len(names) + 1) // 2)
-    look = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.4, "ncols": 2, "columnspacing": 0.8}
+    look = {"loc": "lower left", "bbox_to_anchor": (-0.12, 1), "borderaxespad": 0.4, "ncols": 2, "columnspacing": 0.8}
     ax.legend(fontsize=5, handlelength=2.4, labelspacing=0.2, **look)
     ax.set_title("Information", loc="left", pad=9 + 7.5 * lines)
 

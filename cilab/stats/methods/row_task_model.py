@@ -81,6 +81,14 @@ class Widths:
     ability: float = WEAK
 
 
+class Parameters(NamedTuple):
+    """A fit's `ability`, `level` and `difficulty`, to begin another from."""
+
+    ability: Array
+    level: Array
+    difficulty: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A penalised fit, and what its Laplace approximation needs.
@@ -122,6 +130,11 @@ class Fit:
         # What pads a dimension has no likelihood, so that its curvature is its prior's.
         n_padded = self.curvature.of_task.size - len(self.difficulty)
         return float(self.objective + 0.5 * (of_priors - 2 * n_padded * np.log(w.task) - self.curvature.logdet()))
+
+    @property
+    def parameters(self) -> Parameters:
+        """What it found, without what it takes to draw from it."""
+        return Parameters(self.ability, self.level, self.difficulty)
 
     def draws(self, n: int, rng: np.random.Generator) -> Draws:
         """Draws from the normal approximation at the mode: abilities, then levels, then difficulties."""
@@ -249,7 +262,7 @@ def fit(trials: Trials, widths: Widths, start: Fit | None = None) -> Fit:
     return fit_each([trials], widths, [start])[0]
 
 
-def fit_each(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | None]) -> list[Fit]:
+def fit_each(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | Parameters | None]) -> list[Fit]:
     """`fit` of several data sets of one shape, each as if it were alone, in a fraction of the time.
 
     Parameters
@@ -264,7 +277,7 @@ def fit_each(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | No
     return [one for some in each(lambda batch: _fit_together(*batch), batches) for one in some]
 
 
-def _fit_together(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | None]) -> list[Fit]:
+def _fit_together(trials: Sequence[Trials], widths: Widths, starts: Sequence[Fit | Parameters | None]) -> list[Fit]:
     dimensions = trials[0].dimensions
     place, real = _layout(dimensions)
     prior = _Prior.of(len(trials[0].runs), widths)
@@ -309,7 +322,7 @@ def _observed(trials: Sequence[Trials], place: NDArray[np.int64], real: NDArray[
 
 
 def _starting_point(
-    observed: _Observed, starts: Sequence[Fit | None], place: NDArray[np.int64], real: NDArray[np.bool_]
+    observed: _Observed, starts: Sequence[Fit | Parameters | None], place: NDArray[np.int64], real: NDArray[np.bool_]
 ) -> _Point:
     n, _, n_rows, _ = observed.runs.shape
     at = _Point(np.zeros((n, n_rows)), np.zeros(observed.by_level.shape), np.zeros(observed.by_task.shape))
@@ -482,3 +495,48 @@ def _search(loss: Callable[[Widths], float], start: Widths, trials: Trials, eval
     options = {"initial_simplex": first, "xatol": 0.03, "fatol": 1e-2, "maxfev": evaluations}
     found = minimize(lambda x: loss(widths(x)), at, method="Nelder-Mead", options=options)
     return widths(found.x)
+
+
+# -- what hangs on each task ------------------------------------------------------------------------------
+
+
+def task_influence(fit: Fit, trials: Trials, rows: NDArray[np.int64], gradient: Array) -> Array:
+    """How much each task, through the fit, moves quantities that are made of fitted log-odds.
+
+    The infinitesimal jackknife over tasks, widths held fixed: the derivative of a quantity by the weight of a task,
+    all its runs and the prior of its difficulty with it. The sum of its squares estimates the variance of the quantity
+    over new tasks.
+
+    Parameters
+    ----------
+    fit : of `trials`.
+    trials : what was observed.
+    rows : whose log-odds quantity k is made of, shape (K,).
+    gradient : its derivative by that row's log-odds in each task, shape (K, T).
+
+    Returns
+    -------
+    Array
+        Shape (K, T), in the quantities' unit; around 0 within each dimension.
+
+    References
+    ----------
+    Jaeckel (1972), The infinitesimal jackknife. Efron (1982), The jackknife, the bootstrap and other resampling plans,
+    chapter 6.
+    """
+    place, real = _layout(fit.dimensions)
+    c = fit.curvature
+    by_dimension = (gradient[:, place] * real).transpose(1, 2, 0)
+    # What moves a level moves the tasks' eases against it; then levels by dimension, and the abilities they share.
+    slope = -(c.weights / c.of_task[:, None, :]) @ by_dimension
+    slope[:, rows, np.arange(len(rows))] += by_dimension.sum(axis=1)
+    own = c.inverse @ slope
+    prior = _Prior.of(len(trials.runs), fit.widths).level
+    shared = np.linalg.solve(c.of_ability, prior @ own.sum(axis=0))
+    moved = own + c.inverse @ (prior @ shared)
+    residual = trials.passes - trials.runs * expit(fit.logits)
+    out = np.empty(gradient.shape)
+    for d, tasks in enumerate(fit.dimensions):
+        of_task = moved[d].T @ residual[:, tasks]
+        out[:, tasks] = of_task - of_task.mean(axis=1, keepdims=True)
+    return out

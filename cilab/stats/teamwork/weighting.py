@@ -31,6 +31,7 @@ from cilab.stats.teamwork.fill_in import (
     check_fillable,
     fillable,
     percent_columns,
+    stay_out,
     trials_of,
 )
 from cilab.stats.teamwork.grid import Grid, Scope, grid
@@ -158,7 +159,7 @@ def weighting(
         clip=float(clip),
         resamples=resamples,
         seed=seed,
-        remarks=g.notes,
+        remarks=(*g.notes, *(f"{words}; cilab.fill_in fills them in." for words in stay_out(g, g.missing))),
         n_used=g.n_used,
         n_left_out=g.n_left_out,
         provenance=g.provenance,
