@@ -373,6 +373,12 @@ def with_tables(text: str) -> str:
 # -- all of it --------------------------------------------------------------------------------------------------
 
 
+def _texts(drawn: Any) -> list[Any]:
+    from matplotlib.text import Text
+
+    return drawn.get_figure(root=True).findobj(Text)
+
+
 def stale_page(page: Path, ran: Ran) -> str | None:
     """What of a page is not as its cells have it, in words; None where all is."""
     shown = shown_outputs(page.read_text(encoding="utf-8"))
@@ -381,6 +387,8 @@ def stale_page(page: Path, ran: Ran) -> str | None:
             return f"{page.name}: cell {at} prints\n{other}"
     if ran.drawn is None:
         return f"{page.name}: no cell gives `drawn`"
+    if not any("SIMULATED" in text.get_text() for text in _texts(ran.drawn)):
+        return f"{page.name}: the figure does not say that its data are simulated"
     return None if picture(page).is_file() else f"{page.name}: no picture"
 
 
