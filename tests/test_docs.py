@@ -18,6 +18,7 @@ from cilab.running.study_file import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES += sorted((ROOT / "docs" / "statistics").glob("*.md"))
 
 
 def fenced(path: Path, language: str) -> list[str]:

@@ -30,7 +30,7 @@ from cilab.core.columns import Column
 from cilab.core.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = ("README.md", "CHANGELOG.md", "docs/*.md")
+GUIDES = ("README.md", "CHANGELOG.md", "docs/*.md", "docs/statistics/*.md")
 #: What guides, examples and notebooks name as code or import.
 NAMING = (*GUIDES, "docs/examples/*.py", "notebooks/*.ipynb")
 _NAMED = re.compile(r"(?:`|\bfrom |\bimport )(cilab(?:\.\w+)+)")
