@@ -347,6 +347,8 @@ def _bond(one: _Round, two: _Round, pairs: Sequence[_Pair], dimension: str, thro
     if not np.isfinite(found.slope):
         return replace(bond, reason="all anchors are equally hard, so that mean_sigma has no slope")
     without = linking.leave_out(*values, bond.clusters, method, points) if bond.n_clusters >= LEAST_UNITS else []
+    if not all(np.isfinite(w.slope) for w in without):  # the others are equally hard: no error of linking
+        without = []
     return replace(bond, link=found, without=tuple(without))
 
 
