@@ -1,4 +1,4 @@
-"""The guides to statistics: every cell runs and prints what its page says, pictures exist, tables are as the studies are."""
+"""The guides to statistics: cells run and print what pages say, pictures exist, tables are as the studies."""
 
 from __future__ import annotations
 
@@ -74,6 +74,14 @@ def test_the_index_leads_to_every_page_and_no_picture_is_left_over():
     linked = re.findall(r"\]\(statistics/([a-z-]+)\.md\)", draw_guides.INDEX.read_text(encoding="utf-8"))
     assert sorted(linked) == [page.stem for page in PAGES]
     assert sorted(p.stem for p in draw_guides.IMAGES.iterdir()) == [page.stem for page in PAGES]
+
+
+def test_the_old_numbers_come_back_as_the_page_on_changed_numbers_has_it():
+    text = (ROOT / "docs" / "changed-numbers.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {}
+    exec(code, names)
+    assert names["board"].table["lo_pct"].is_not_null().all()
 
 
 def test_the_tables_of_the_index_are_as_the_stored_studies_have_them():

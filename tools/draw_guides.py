@@ -1,6 +1,6 @@
 """Runs the cells of the guides to statistics, and writes what they print, their pictures and the tables of studies.
 
-    python tools/draw_guides.py          # writes outputs and pictures of docs/statistics/*.md, tables of docs/statistics.md
+    python tools/draw_guides.py          # writes outputs, pictures (docs/statistics/*.md) and tables (docs/statistics.md)
     python tools/draw_guides.py --check  # says whether all of it is as the package and the stored studies have it
 
 The cells of a page are its blocks of Python, run in order in one namespace. The block of text after a cell is what it
@@ -172,9 +172,7 @@ def coverage(dimensions: int, sizes: Sequence[int]) -> str:
     found = stored("interval_coverage")
     at = {(x["design"], x["rate"], x["units"]): x for x in found["lines"] if x["dimensions"] == dimensions}
     kinds = dict.fromkeys((design, rate) for design, rate, _ in at)
-    lines = [
-        [design, f"{rate:g}", *(_beside(at[design, rate, n]) for n in sizes)] for design, rate in kinds
-    ]
+    lines = [[design, f"{rate:g}", *(_beside(at[design, rate, n]) for n in sizes)] for design, rate in kinds]
     return table(["design", "true rate", *(f"{n} units" for n in sizes)], lines) + made(found)
 
 
@@ -190,12 +188,13 @@ def extremes() -> str:
     where = "the overall score" if least["dimensions"] > 1 else "one dimension"
     of_30 = [x["coverage"] for x in lines if x["units"] >= 30 and (x["dimensions"] > 1 or x["design"] != "binary")]
     error = (0.95 * 0.05 / found["data_sets"]) ** 0.5
+    below = sum(x["coverage"] < 0.93 for x in lines)
     return (
         f"{found['data_sets']:,} simulated data sets a cell (standard error of a coverage {fraction(error, 4)}; "
         f"of a percentile's, on 100 of them, about .02 to .05). Lowest of {len(lines)} cells: "
         f"{fraction(least['coverage'])} ({least['design']}, rate {least['rate']:g}, {least['units']} units a dimension, "
-        f"{where}); {sum(x['coverage'] < 0.93 for x in lines)} of the cells is below .93. From 30 units on, without the "
-        f"binary design in one dimension: {fraction(min(of_30))} to {fraction(max(of_30))}."
+        f"{where}). Cells below .93: {below}. From 30 units on, without the binary design in one dimension: "
+        f"{fraction(min(of_30))} to {fraction(max(of_30))}.{made(found)}"
     )
 
 
@@ -224,7 +223,10 @@ def without() -> str:
     found = stored("interval_coverage")
     lines = []
     for units in dict.fromkeys(x["units"] for x in found["lines"]):
-        of = {d: [x["without_interval"] for x in found["lines"] if (x["units"], x["dimensions"]) == (units, d)] for d in (1, 8)}
+        of = {
+            d: [x["without_interval"] for x in found["lines"] if (x["units"], x["dimensions"]) == (units, d)]
+            for d in (1, 8)
+        }
         lines.append([f"{units} units a dimension", *(f"{100 * max(of[d]):.1f}" for d in (1, 8))])
     tenth = found["tenth_of_a_study"]
     few = [100 * tenth["dimension_cells_without"], 100 * tenth["overall_without"]]
@@ -247,7 +249,7 @@ def errors() -> str:
             f"{x['overall_pct']:.1f}",
             f"{x['any_dimension_ignoring_clusters_pct']:.1f}" if "any_dimension_ignoring_clusters_pct" in x else "–",
         ]
-        for x in found["errors"]
+        for x in sorted(found["errors"], key=lambda x: x["tasks_per_unit"])
     ]
     head = ["unit", "units a dimension", "seeds", "lowest chance of a task", "any of 8 dimensions (%)", "overall (%)"]
     error = 100 * (0.05 * 0.95 / found["data_sets"]) ** 0.5
@@ -275,10 +277,24 @@ def pairs() -> str:
     """Coverage of all pairs together."""
     found = stored("comparison_errors")
     lines = [
-        [x["units"], x["seeds"], f"{x['lowest']:g}", f"{100 * x['difference']:.0f}", f"{x['all_inside_pct']:.1f}", f"{x['width_points']:.1f}"]
+        [
+            x["units"],
+            x["seeds"],
+            f"{x['lowest']:g}",
+            f"{100 * x['difference']:.0f}",
+            f"{x['all_inside_pct']:.1f}",
+            f"{x['width_points']:.1f}",
+        ]
         for x in found["pairs"]
     ]
-    head = ["units a dimension", "seeds", "lowest chance of a task", "difference (points)", "all pairs inside (%)", "mean width (points)"]
+    head = [
+        "units a dimension",
+        "seeds",
+        "lowest chance of a task",
+        "difference (points)",
+        "all pairs inside (%)",
+        "mean width (points)",
+    ]
     return table(head, lines, words=0) + made(found)
 
 
@@ -290,8 +306,11 @@ def mazes() -> str:
         at.setdefault((x["mazes"], x["repeats"]), {})[x["number"], x["outcome"]] = x
     kinds = [(n, o) for o in ("weighted_outcome", "success") for n in ("pair", "gap")]
     lines = [
-        [*key, *(f"{fraction(of[k]['coverage'])} ({fraction(of[k]['coverage_by_rollout'])})" for k in kinds),
-         f"{100 * max(x['without_interval'] for x in of.values()):.1f}"]
+        [
+            *key,
+            *(f"{fraction(of[k]['coverage'])} ({fraction(of[k]['coverage_by_rollout'])})" for k in kinds),
+            f"{100 * max(x['without_interval'] for x in of.values()):.1f}",
+        ]
         for key, of in at.items()
     ]
     names = {"weighted_outcome": "weighted outcome", "success": "success"}
@@ -302,7 +321,14 @@ def mazes() -> str:
 def lite_scores() -> str:
     """Predictions of lite_score on models left out."""
     found = stored("lite_score")
-    keys = ("coverage_pct", "mean_width_points", "error_points", "plain_mean_error_points", "random_subset_error_points", "rank_coverage_pct")
+    keys = (
+        "coverage_pct",
+        "mean_width_points",
+        "error_points",
+        "plain_mean_error_points",
+        "random_subset_error_points",
+        "rank_coverage_pct",
+    )
     sets = {**found["data_sets"], "together": found["together"]}
     lines = [[name.replace("_", " "), x["leave_outs"], *(f"{x[key]:.1f}" for key in keys)] for name, x in sets.items()]
     head = ["data", "models left out", "coverage (%)", "width (points)", "error (points)"]
@@ -329,7 +355,15 @@ def corrections() -> str:
         ]
         for (method, kind, labels), of in groups.items()
     ]
-    head = ["method", "data", "labels", "cases", "coverage (%)", "without an interval, at most (%)", "mean width (points)"]
+    head = [
+        "method",
+        "data",
+        "labels",
+        "cases",
+        "coverage (%)",
+        "without an interval, at most (%)",
+        "mean width (points)",
+    ]
     more = f" {found['data_sets']:,} data sets of {found['units']:,} units a case."
     return table([*head, "largest bias", "largest bias of the judge"], lines, words=2) + made(found, more)
 
