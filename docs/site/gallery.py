@@ -47,8 +47,28 @@ def _mirrored() -> pl.DataFrame:
     return release().runs.with_columns(item=item).collect()
 
 
+def _two_dates() -> pl.DataFrame:
+    """Runs of some rows of the release, and those of the second seed once more as if of the month after."""
+    some = release().runs.filter(pl.col("model").is_in(["sim:F1", "sim:C1", "sim:C2", "sim:O1"])).collect()
+    later = some.filter((pl.col("version") == "alone") | (pl.col("seed") == 1)).with_columns(
+        run_id=pl.col("run_id") + "-later",
+        seed=pl.col("seed") + 10,
+        finished_at=pl.col("finished_at").dt.offset_by("40d"),
+    )
+    return pl.concat([some.filter((pl.col("version") == "alone") | (pl.col("seed") != 1)), later])
+
+
+def _new_round() -> pl.DataFrame:
+    """Runs of three rows under other names; one task in three of each dimension is of the new round only."""
+    new = pl.when(pl.col("task_id").str.ends_with("3")).then(pl.lit("new-") + pl.col("task_id")).otherwise("task_id")
+    mine = release().runs.filter(pl.col("model").is_in(["sim:C1", "sim:C2", "sim:C3"]))
+    names = pl.col("model").str.replace("sim:C", "sim:new")
+    columns = ("effort", new.alias("task_id"), "dimension", "version", "seed", "status", "score")
+    return mine.select(names, *columns).collect()
+
+
 #: Estimator -> its data, where these are not the release or the mazes.
-DATA: dict[str, Callable[[], Any]] = {"discrimination": _mirrored}
+DATA: dict[str, Callable[[], Any]] = {"discrimination": _mirrored, "drift": _two_dates}
 
 
 def _tokens() -> pl.DataFrame:
@@ -67,7 +87,9 @@ def _new_model() -> pl.DataFrame:
 #: Estimator -> what it is asked beyond its data.
 ASKED: dict[str, Callable[[], dict[str, Any]]] = {
     "capability": lambda: {"measures": release().truth["capability"]},
+    "corrected": lambda: {"of": "gives_way", "by": "dimension"},
     "distilled": lambda: {"flags": {"sim:X04": True, "sim:X08": True}},
+    "equate": lambda: {"new": _new_round()},
     "fill_in": lambda: {"widths": (1.0, 1.5)},
     "grounding": lambda: {"annotator": "sim:annotator1"},
     "item_quality": lambda: {"simulations": 20},
