@@ -1,6 +1,6 @@
 """Runs the cells of the guides to statistics, and writes what they print, their pictures and the tables of studies.
 
-    python tools/draw_guides.py          # writes outputs, pictures (docs/statistics/*.md) and tables (docs/statistics.md)
+    python tools/draw_guides.py          # writes the outputs and pictures of the pages, and the tables
     python tools/draw_guides.py --check  # says whether all of it is as the package and the stored studies have it
 
 The cells of a page are its blocks of Python, run in order in one namespace. The block of text after a cell is what it
@@ -189,12 +189,16 @@ def extremes() -> str:
     of_30 = [x["coverage"] for x in lines if x["units"] >= 30 and (x["dimensions"] > 1 or x["design"] != "binary")]
     error = (0.95 * 0.05 / found["data_sets"]) ** 0.5
     below = sum(x["coverage"] < 0.93 for x in lines)
+    overall = [x["coverage"] for x in lines if x["dimensions"] > 1 and x["units"] >= 3]
+    above = sum(c > 0.97 for c in overall)
     return (
-        f"{found['data_sets']:,} simulated data sets a cell (standard error of a coverage {fraction(error, 4)}; "
-        f"of a percentile's, on 100 of them, about .02 to .05). Lowest of {len(lines)} cells: "
-        f"{fraction(least['coverage'])} ({least['design']}, rate {least['rate']:g}, {least['units']} units a dimension, "
-        f"{where}). Cells below .93: {below}. From 30 units on, without the binary design in one dimension: "
-        f"{fraction(min(of_30))} to {fraction(max(of_30))}.{made(found)}"
+        f"{found['data_sets']:,} simulated data sets a cell (standard error of a coverage {fraction(error, 4)}; of a "
+        f"percentile's, on 100 of them, about .02 to .05). Lowest of {len(lines)} cells: {fraction(least['coverage'])} "
+        f"({least['design']}, rate {least['rate']:g}, {least['units']} units a dimension, {where}). "
+        f"Cells below .93: {below}. From 30 units on, without the binary design in one dimension: "
+        f"{fraction(min(of_30))} to {fraction(max(of_30))}. Of the overall score from 3 units on, {above} of "
+        f"{len(overall)} cells are above .97, "
+        f"the highest {fraction(max(overall))}.{made(found)}"
     )
 
 
