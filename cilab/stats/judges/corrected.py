@@ -132,8 +132,8 @@ def corrected(
     by : groups beside `all`: rows, dimensions, or None.
     success : corrects the share of runs with at least this score; None: the scores.
     sample : how the labelled units were drawn, if not all had the same chance: a frame with `run_id` (and `index`) and
-        either `weight` (one over the chance) or `stratum` and `stratum_size`, as `cilab.sample_runs(...).table` has.
-        What was labelled without standing there is left out and counted.
+        either `weight` (one over the chance) or `stratum` and `stratum_size`, as what `cilab sample` writes has. What
+        was labelled without standing there is left out and counted.
     ci_level : of the intervals.
     version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
         `cilab.stats.teamwork.grid.grid`; the judged score is the one before reviews, whatever `reviews` says.

@@ -4,6 +4,7 @@ May import numpy, `cilab.core` and `cilab.stats.methods`. Knows arrays only: no 
 
 The rule
     Units are the things that were sampled: tasks, or the clusters that tasks, runs or pairs came in (families, mazes).
+
     1. Fewer than three units: no interval, and words in its place ("too few: 2 tasks"). Of units within dimensions two
        more than there are dimensions are asked for. A dimension with one unit enters a mean of scores with the largest
        variance that the mean allows; a difference has no interval then.
@@ -17,6 +18,7 @@ The rule
        Clopper and Pearson's interval; a quantity without bounds has none.
     5. What is neither a mean nor a share is resampled, whole clusters at a time. Its percentile interval is taken at
        the expanded level of Hesterberg (2015), which allows for few units, and not at all where the draws are alike.
+
     `interval="percentile"` is the papers' method by name: plain percentiles of the bootstrap, as the published round
     has them. `benchmarks/interval_coverage.py` measures what both cover.
 

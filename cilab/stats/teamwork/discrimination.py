@@ -114,7 +114,8 @@ def discrimination(
     act : what counts as an act. `evidence`: the check saw `showed_reflex`; `score`: a passed signal, a mirror that was
         not passed; `auto`: evidence where any of these runs has it, else the score.
     ci_level : of the intervals (see `cilab.stats.methods.detection.detect`).
-    version, gate and so on : see `cilab.stats.teamwork.grid.grid`; `cluster` is the independent unit.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`; `cluster` is the independent unit.
 
     Returns
     -------

@@ -154,7 +154,8 @@ def item_quality(
     method : of differential functioning: `logistic` regression at the abilities of the model, or `mantel_haenszel`,
         which needs no model but strata of rows of like ability, and so many more rows.
     simulations, seed : of the data sets from the fitted model that mean squares and Q3 are held against.
-    version, gate and so on : see `cilab.stats.teamwork.grid.grid`; no number here rests on `cluster`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`; no number here rests on `cluster`.
 
     Returns
     -------

@@ -107,7 +107,8 @@ def model_check(
     replicates : data sets drawn from each posterior.
     seed : of sampler and replicates.
     sampler : `draws, tune, chains, cores` (see `cilab.stats.methods.bayes.sample`).
-    version, gate and so on : see `cilab.stats.teamwork.grid.grid`; no number here rests on `cluster`.
+    version, gate, allow_partial, reviews, benchmark, models, dimensions, common_tasks, cluster, refused, missing : see
+        `cilab.stats.teamwork.grid.grid`; no number here rests on `cluster`.
 
     Returns
     -------
