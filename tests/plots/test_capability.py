@@ -65,7 +65,9 @@ def test_the_correlation_stands_in_the_panel_and_no_text_overlaps() -> None:
     row = result("capability").table.row(0, named=True)
     fig = result("capability").plot()
     (text,) = texts(fig.axes[0], "r")
-    assert text.startswith(f"r = {row['r']:.2f} [{row['lo']:.2f}, {row['hi']:.2f}]")
+    # Tasks are so few here that resamples of them are often empty: then the interval over models stands.
+    kind = "" if row["lo"] is not None else "_models"
+    assert text.startswith(f"r = {row['r']:.2f} [{row[f'lo{kind}']:.2f}, {row[f'hi{kind}']:.2f}]")
     assert fig.axes[0].get_xlabel() == "Artificial Analysis Intelligence Index"
     assert [t for ax in fig.axes for t in texts(ax, "simulated")] == ["SIMULATED AGENTS"]
     assert overlaps(fig) == []

@@ -95,7 +95,7 @@ def test_simulated_data_are_marked_and_published_data_are_not() -> None:
 
 def test_the_small_print_holds_level_and_study() -> None:
     text = drawn_once(result).figure._supxlabel.get_text()
-    assert "95% interval" in text
+    assert "95% score interval" in text
     assert "Study simulated_release" in text
 
 

@@ -249,6 +249,7 @@ def linear_bounds(
     sums = sums - (np.bincount(groups, sums) / in_group)[groups]
     variances = in_group / np.maximum(in_group - 1, 1) * np.bincount(groups, sums**2)
     variance = float(variances.sum())
+    alike = alike or (variance <= _NOTHING**2 and not scores)
     alpha = 1 - ci_level
     if alike:
         if span is None or weight is None or at is None:
