@@ -133,8 +133,8 @@ def clustered_contrast(parts: Sequence[tuple[float, Sample]], units: Units) -> d
     [0.2, 0.058, -0.048, 0.448]
     """
     sizes = [len(np.unique(s.clusters)) for _, s in parts]
-    means = [s.mean for _, s in parts]
-    if None in means:
+    means = [s.mean for _, s in parts if s.mean is not None]
+    if len(means) < len(parts):
         return {"diff": None, **_columns(Bounds(n_clusters=min(sizes), reason=too_few(min(sizes), units.unit)))}
     diff = round(math.fsum(c * m for (c, _), m in zip(parts, means, strict=True)), 12)  # 0.3 - 0.1 - 0.2 is nothing
     if units.plain:

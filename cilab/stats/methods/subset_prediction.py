@@ -240,8 +240,14 @@ def predict(model: SubsetModel, new: Cells) -> Prediction:
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = np.where(seen, (value - expected) ** 2 / np.maximum(spread, _EDGE), 0.0).sum(axis=1)
         misfit = squares / model.dispersion / seen.sum(axis=1)
-    return Prediction(
-        score, reached / most, (reached + n_open) / most, *sides, model.step / most, n_seen.astype(np.int64), misfit
+    return Prediction(  # type: ignore[call-arg]
+        score,
+        reached / most,
+        (reached + n_open) / most,
+        *sides,  # type: ignore[arg-type]
+        model.step / most,
+        n_seen.astype(np.int64),
+        misfit,
     )
 
 
@@ -258,7 +264,7 @@ def _abilities_apart(model: SubsetModel, ability: Array, seen: Mask, slices: Seq
         return np.where(seen, expected * (1 - expected), 0.0)
 
     def inverse(spread: Array) -> Array:
-        return np.linalg.inv(prior + _diagonal(_sums(spread, slices) / model.dispersion))
+        return np.linalg.inv(prior + _diagonal(_sums(spread, slices) / model.dispersion))  # type: ignore[return-value]
 
     here = spread_at(ability)
     sd = np.sqrt(np.diagonal(inverse(here), axis1=1, axis2=2))

@@ -246,7 +246,7 @@ def linear_bounds(
     if reason := None if pooled else _reason(in_group, unit, names, lone=scores):
         return Bounds(n_clusters=n_clusters, reason=reason)
     alike = bool(np.abs(sums).max() < _NOTHING)
-    sums = sums - (np.bincount(groups, sums) / in_group)[groups]
+    sums = sums - (np.bincount(groups, sums) / in_group)[groups]  # type: ignore[assignment]
     variances = in_group / np.maximum(in_group - 1, 1) * np.bincount(groups, sums**2)
     variance = float(variances.sum())
     alike = alike or (variance <= _NOTHING**2 and not scores)
@@ -254,7 +254,7 @@ def linear_bounds(
     if alike:
         if span is None or weight is None or at is None:
             return Bounds(n_clusters=n_clusters, reason=NO_SPREAD)
-        return Bounds(*_all_alike(point, sizes, of, weight, at, span, alpha), n_clusters)
+        return Bounds(*_all_alike(point, sizes, of, weight, at, span, alpha), n_clusters)  # type: ignore[arg-type]
     effective = np.bincount(groups, sizes) ** 2 / np.bincount(groups, sizes**2)
     if scores:
         assert weight is not None and at is not None

@@ -214,7 +214,7 @@ def _conflict_runs(
         raise TableError(f"labels: no message of a conflict has {' or '.join(asks_labels)}.{hint} Known: {there}")
     # Of a run without a label it is not known, unless the model said nothing.
     heard = known["run_id"].unique()
-    heard = [*heard, *task_runs.silent(study, runs.filter(~pl.col("run_id").is_in(heard.implode()))["run_id"])]
+    heard = [*heard, *task_runs.silent(study, runs.filter(~pl.col("run_id").is_in(heard.implode()))["run_id"])]  # type: ignore[assignment]
     return runs.with_columns(asks=pl.when(pl.col("run_id").is_in(heard)).then(pl.col("run_id").is_in(asked.to_list())))
 
 

@@ -552,7 +552,7 @@ def _variance(parts: Array, clusters: NDArray[np.int64], of: NDArray[np.int64]) 
     stratum = of[first]
     n = np.bincount(stratum)
     sums = np.bincount(cluster, parts)
-    sums = sums - (np.bincount(stratum, sums) / np.maximum(n, 1))[stratum]
+    sums = sums - (np.bincount(stratum, sums) / np.maximum(n, 1))[stratum]  # type: ignore[assignment]
     return float((n / np.maximum(n - 1, 1)) @ np.bincount(stratum, sums**2))
 
 

@@ -165,7 +165,7 @@ class Grid:
     @cached_property
     def drawn(self) -> Mask:
         """Tasks that resampling draws from: those whose gate some row has decided, shape (T,)."""
-        return (self.decided & ~self.refused).any(axis=0)
+        return (self.decided & ~self.refused).any(axis=0)  # type: ignore[return-value]
 
     @cached_property
     def dimension_of(self) -> NDArray[np.int64]:

@@ -179,7 +179,7 @@ def lite_score(
     n_in = int(new.runs["used"].sum()) - sum(left.values())
     settled = {"subset": list(given.ids)} if given.asked else {}
     return LiteScore(
-        **parts,
+        **parts,  # type: ignore[arg-type]
         remarks=_remarks(frame, parts, new),
         n_used=g.n_used + n_in,
         n_left_out=_added(g.n_left_out, new.n_left_out, left),
@@ -262,7 +262,7 @@ def known_cells(g: Grid) -> Cells:
 
 def known_tasks(known: Cells) -> Mask:
     """The tasks that any row has a value of: those of the full score; shape (T,)."""
-    out: Mask = ~np.isnan(known.values).all(axis=0)
+    out: Mask = ~np.isnan(known.values).all(axis=0)  # type: ignore[assignment]
     return out
 
 
@@ -340,7 +340,7 @@ def _line(
     ci_level: float,
 ) -> dict[str, pl.DataFrame]:
     """The frames of the result for one new row."""
-    mine = Prediction(*(field[[r]] for field in predicted))
+    mine = Prediction(*(field[[r]] for field in predicted))  # type: ignore[arg-type]
     who = new.rows[r].select("row", *ROW)
     asked = what[r] != ""
     seen = ~np.isnan(cells.gate[r])
@@ -487,7 +487,7 @@ def _check_lines(
     full = study.full[kept]
     return study.grid.rows[kept].select(
         row,
-        pl.Series("study_row", [names[k] for k in kept], dtype=pl.String),
+        pl.Series("study_row", [names[k] for k in kept], dtype=pl.String),  # type: ignore[call-overload]
         *ROW,
         pl.Series("full_pct", 100 * full),
         pl.Series("predicted_pct", 100 * found).fill_nan(None),

@@ -209,7 +209,7 @@ def _loss_summary(
             point, draws = of[part][0][there], of[part][1][:, there]
             used = both[there].any(axis=0) & (True if by != "dimension" else (g.tasks["dimension"] == name).to_numpy())
             bounds = Bounds(reason=intervals.UNPAIRED) if g.unknown_tasks else None
-            line |= _mean_line(f"{part}_{unit}", point, draws, how, used, bounds)
+            line |= _mean_line(f"{part}_{unit}", point, draws, how, used, bounds)  # type: ignore[arg-type]
         lines.append(line)
     return intervals.table(lines)
 

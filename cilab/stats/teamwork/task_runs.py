@@ -146,8 +146,8 @@ class Resampled:
 
     def bounds(self, draws: Array, used: Mask | None = None) -> Bounds:
         """Interval of any quantity by its replicates; it rests on the `used` tasks, by default all that are scored."""
-        used = self.g.scored.any(axis=0) if used is None else used
-        return intervals.drawn(self.g, draws, used, interval=self.interval, ci_level=self.ci_level)
+        used = self.g.scored.any(axis=0) if used is None else used  # type: ignore[assignment]
+        return intervals.drawn(self.g, draws, used, interval=self.interval, ci_level=self.ci_level)  # type: ignore[arg-type]
 
 
 def resampled(
