@@ -60,6 +60,24 @@ def dimension_means(values: Array, used: Mask, dimensions: Sequence[slice]) -> A
     return np.array([[exact_mean(v[d][u[d]]) for d in dimensions] for v, u in zip(values, used, strict=True)])
 
 
+def counted_means(values: Array, used: Mask, dimensions: Sequence[slice], counts: Array) -> Array:
+    """The same in resamples, given how often each task stands in each.
+
+    Parameters
+    ----------
+    values, used, dimensions : as in `dimension_means`.
+    counts : shape (resamples, tasks).
+
+    Returns
+    -------
+    Array
+        Shape (dimensions, resamples, rows); NaN where a resample holds no used task of the row.
+    """
+    kept, there = np.where(used, values, 0.0), used.astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.array([(counts[:, d] @ kept[:, d].T) / (counts[:, d] @ there[:, d].T) for d in dimensions])
+
+
 def overall_means(by_dimension: Array, *, skip_undefined: bool = False) -> Array:
     """Mean over the last axis: every dimension counts equally, whatever its number of tasks.
 

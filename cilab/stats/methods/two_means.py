@@ -22,7 +22,7 @@ import numpy as np
 from cilab.core.options import CI_LEVEL
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.distributions import t_quantile
-from cilab.stats.methods.uncertainty import Bounds, Codes, mean_bounds
+from cilab.stats.methods.uncertainty import NO_SPREAD, Bounds, Codes, mean_bounds
 
 #: The least p that is looked for, and how often the range is halved.
 _LEAST_P, _HALVINGS = 1e-6, 20
@@ -130,7 +130,7 @@ def difference(
 
     _, lo, hi = ends(found)
     if hi - lo < _SAME:
-        return Difference(point, Bounds(n_clusters=n_clusters, reason="no spread between the units"))
+        return Difference(point, Bounds(n_clusters=n_clusters, reason=NO_SPREAD))
     df = max(1.0, float(sum(len(np.unique(of[s])) - len(np.unique(strata[s])) for s in sets)))
     se = (hi - lo) / 2 / t_quantile(0.5 + ci_level / 2, df)
     bounds = Bounds(max(lo, -1.0), min(hi, 1.0), n_clusters, None, se, df)

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from cilab.core.options import CI_LEVEL
 from cilab.stats.methods import bootstrap
-from cilab.stats.methods.distributions import t_quantile, t_two_sided
+from cilab.stats.methods.distributions import normal_two_sided, t_quantile, t_two_sided
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -246,8 +246,8 @@ def linear_bounds(
     if reason := None if pooled else _reason(in_group, unit, names, lone=scores):
         return Bounds(n_clusters=n_clusters, reason=reason)
     alike = bool(np.abs(sums).max() < _NOTHING)
-    sums = sums - (np.bincount(groups, sums) / in_group)[groups]  # type: ignore[assignment]
-    variances = in_group / np.maximum(in_group - 1, 1) * np.bincount(groups, sums**2)
+    centred = sums - (np.bincount(groups, sums) / in_group)[groups]
+    variances = in_group / np.maximum(in_group - 1, 1) * np.bincount(groups, centred**2)
     variance = float(variances.sum())
     alike = alike or (variance <= _NOTHING**2 and not scores)
     alpha = 1 - ci_level
@@ -367,11 +367,7 @@ def expanded_level(n_clusters: int, strata: int = 1, ci_level: float = CI_LEVEL)
     per_stratum = n_clusters / strata
     df = max(1, n_clusters - strata)
     t = t_quantile(0.5 + ci_level / 2, df) * math.sqrt(per_stratum / max(per_stratum - 1, 1e-9))
-    return 1 - 2 * _normal_below(-t)
-
-
-def _normal_below(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2))
+    return 1 - normal_two_sided(t)
 
 
 def t_test_p(point: float, found: Bounds) -> float | None:

@@ -144,13 +144,13 @@ def contamination(study: Any, *, ci_level: Level = CI_LEVEL, **scope: Unpack[Sco
         lines.append(
             {
                 **key,
-                "public_pct": _times(found.public),
-                "held_out_pct": _times(found.held_out),
-                "diff_points": _times(found.point),
+                "public_pct": intervals.percent(found.public),
+                "held_out_pct": intervals.percent(found.held_out),
+                "diff_points": intervals.percent(found.point),
                 **intervals.cells(found.bounds, unit="points"),
                 "p": found.p,
                 "detectable_points": None if found_at is None else 100 * found_at,
-                "beyond_points": _times(gap),
+                "beyond_points": intervals.percent(gap),
                 **intervals.cells(gap_bounds, "beyond_", "points"),
                 "beyond_p": uncertainty.t_test_p(gap, gap_bounds) if np.isfinite(gap) else None,
                 "n_public": int((g.scored[r] & public).sum()),
@@ -312,7 +312,7 @@ def _by_dimension(g: Grid, public: Mask, ci_level: float) -> pl.DataFrame:
             at = np.flatnonzero(g.scored[r, d]) + d.start
             sides = [g.values[r, at[side[at]]] for side in (public, ~public)]
             line = {**key, "dimension": name}
-            line |= {c: _times(v.mean()) if len(v) else None for c, v in zip(_SCORES, sides, strict=True)}
+            line |= {c: intervals.percent(v.mean()) if len(v) else None for c, v in zip(_SCORES, sides, strict=True)}
             if all(len(v) for v in sides):
                 found = two_means.difference(
                     g.values[r, at],
@@ -323,7 +323,7 @@ def _by_dimension(g: Grid, public: Mask, ci_level: float) -> pl.DataFrame:
                     sides=_SIDES,
                     test=False,
                 )
-                line |= {"diff_points": _times(found.point), **intervals.cells(found.bounds, unit="points")}
+                line |= {"diff_points": intervals.percent(found.point), **intervals.cells(found.bounds, unit="points")}
             else:
                 word = _SIDES[0] if not len(sides[0]) else _SIDES[1]
                 line |= {"diff_points": None, **intervals.cells(Bounds(reason=f"no scored {word} task"), unit="points")}
@@ -357,7 +357,3 @@ def _remarks(table: pl.DataFrame) -> list[str]:
             "two sets and not what was seen before."
         )
     return out
-
-
-def _times(value: float) -> float | None:
-    return 100 * float(value) if np.isfinite(value) else None

@@ -451,7 +451,8 @@ def _line(
     score: float, raw: Bounds, move: _Moved | None, ci_level: float, reason: str | None, old: float
 ) -> dict[str, Any]:
     """The cells of one equated score; `score` and `old` are fractions, NaN where there is none."""
-    line = dict.fromkeys(_SCORES) | {"new_pct": _pct(score), "old_pct": _pct(old), "reason": reason}
+    both = {"new_pct": intervals.percent(score), "old_pct": intervals.percent(old)}
+    line = dict.fromkeys(_SCORES) | both | {"reason": reason}
     if move is None:
         return line
     equated = float(np.clip(score + move.gain, 0.0, 1.0))
@@ -527,10 +528,6 @@ def _old_points(one: _Round, two: _Round) -> Array:
         if key in at:
             out[r] = points[at[key]]
     return out
-
-
-def _pct(value: float) -> float | None:
-    return 100 * float(value) if np.isfinite(value) else None
 
 
 # -- what the link rests on -------------------------------------------------------------------------------

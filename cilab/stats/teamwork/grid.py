@@ -165,7 +165,7 @@ class Grid:
     @cached_property
     def drawn(self) -> Mask:
         """Tasks that resampling draws from: those whose gate some row has decided, shape (T,)."""
-        return (self.decided & ~self.refused).any(axis=0)  # type: ignore[return-value]
+        return np.asarray((self.decided & ~self.refused).any(axis=0))
 
     @cached_property
     def dimension_of(self) -> NDArray[np.int64]:
@@ -183,17 +183,12 @@ class Grid:
         """Bootstrap replicates of `points`; tasks whose gate no row has decided are not drawn."""
         used = self.scored if used is None else used
         if len(np.unique(self.clusters)) < len(self.clusters):
-            return self._of_counts(used, self.task_counts(resamples, seed))
+            counts = self.task_counts(resamples, seed)
+            return Replicates(bootstrap.counted_means(self.values, used, self.slices, counts))
         there = self.drawn
         slices = _slices([d for d, ok in zip(self.tasks["dimension"], there, strict=True) if ok], self.dimensions)
         rng = np.random.default_rng(seed)
         return bootstrap.resample_scores(self.values[:, there], used[:, there], slices, resamples=resamples, rng=rng)
-
-    def _of_counts(self, used: Mask, counts: Array) -> Replicates:
-        values = np.where(used, self.values, 0.0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            draws = [(counts[:, d] @ values[:, d].T) / (counts[:, d] @ used[:, d].T.astype(float)) for d in self.slices]
-        return Replicates(np.array(draws))
 
     def where(self, tasks: Mask) -> Grid:
         """The same with some of the tasks only; dimensions without one of them go."""

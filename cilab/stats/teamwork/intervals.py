@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cilab.core.options import CI_LEVEL
 from cilab.stats.methods import uncertainty
@@ -35,13 +36,13 @@ def n_clusters(g: Grid, used: Mask) -> int:
     return len(np.unique(g.clusters[used]))
 
 
-def mean(g: Grid, values: Array, used: Mask, *, scores: bool = True, ci_level: float = CI_LEVEL) -> Bounds:
+def mean(g: Grid, values: Array, used: Mask, *, ci_level: float = CI_LEVEL) -> Bounds:
     """Interval of one row's mean over dimensions, over those in which it uses a task.
 
     Parameters
     ----------
     g : the grid.
-    values : shape (T,), fractions or, with `scores=False`, differences of such.
+    values : shape (T,), fractions.
     used : which tasks count, shape (T,).
     """
     at = np.flatnonzero(used)
@@ -50,7 +51,6 @@ def mean(g: Grid, values: Array, used: Mask, *, scores: bool = True, ci_level: f
         values[at],
         strata=of,
         clusters=g.clusters[at],
-        span=(0.0, 1.0) if scores else (-1.0, 1.0),
         ci_level=ci_level,
         unit=g.cluster_name,
         names=[g.dimensions[d] for d in np.unique(of)],
@@ -69,15 +69,11 @@ def overall(g: Grid, points: Array, *, used: Mask | None = None, ci_level: float
 def by_dimension(g: Grid, *, used: Mask | None = None, ci_level: float = CI_LEVEL) -> list[list[Bounds]]:
     """Interval of each row's score in each dimension; empty where the row has no task."""
     used = g.scored if used is None else used
-    out = []
-    for v, u in zip(g.values, used, strict=True):
-        line = []
-        for tasks in g.slices:
-            here = np.zeros(len(u), bool)
-            here[tasks] = u[tasks]
-            line.append(mean(g, v, here, ci_level=ci_level) if here.any() else Bounds())
-        out.append(line)
-    return out
+    within = [g.dimension_of == d for d in range(len(g.dimensions))]
+    return [
+        [mean(g, v, u & here, ci_level=ci_level) if (u & here).any() else Bounds() for here in within]
+        for v, u in zip(g.values, used, strict=True)
+    ]
 
 
 def of_rows(g: Grid, rows: Sequence[int], d: int | None = None) -> tuple[float, Array, Array, Array]:
@@ -168,7 +164,7 @@ def drawn(
     )
 
 
-def percentiles(points: Array, lo: Array, hi: Array, n: Array | Sequence[int]) -> list[Bounds]:
+def percentiles(points: Array, lo: Array, hi: Array, n: NDArray[np.int64] | Sequence[int]) -> list[Bounds]:
     """Plain percentiles as intervals of `points`; none where an end is NaN, nothing where the point is."""
     return [
         Bounds(n_clusters=int(k), reason=None if np.isnan(p) else "too few to resample")
@@ -176,6 +172,11 @@ def percentiles(points: Array, lo: Array, hi: Array, n: Array | Sequence[int]) -
         else Bounds(float(a), float(b), int(k))
         for p, a, b, k in zip(np.ravel(points), np.ravel(lo), np.ravel(hi), np.ravel(n), strict=True)
     ]
+
+
+def percent(value: float) -> float | None:
+    """A fraction in percent, a difference of such in points; None where it is undefined."""
+    return 100 * float(value) if np.isfinite(value) else None
 
 
 def cells(found: Bounds, prefix: str = "", unit: str = "pct") -> dict[str, float | int | str | None]:

@@ -29,6 +29,7 @@ from cilab.stats.methods import subset_prediction as prediction
 from cilab.stats.methods.bootstrap import Array, Mask
 from cilab.stats.methods.subset_prediction import Calibration, Cells, Prediction, Spread
 from cilab.stats.methods.uncertainty import LEAST_UNITS, too_few
+from cilab.stats.teamwork import intervals
 from cilab.stats.teamwork.grid import ALL_TASKS, Grid, Scope, grid
 from cilab.stats.teamwork.lite import LiteResult
 from cilab.stats.teamwork.scores import split_mask
@@ -356,7 +357,7 @@ def _line(
         **who.row(0, named=True),
         **overall,
         **rank,
-        "subset_pct": _pct(plain[0]),
+        "subset_pct": intervals.percent(plain[0]),
         "n_tasks": int(there.sum()),
         "n_subset": int(asked.sum()),
         "n_seen": counts[_SEEN],
@@ -453,8 +454,8 @@ def _bounds(
 
 
 def _ends(score: float, lo: float, hi: float, none: str | None) -> dict[str, float | None]:
-    shown = none is None
-    return {"predicted_pct": _pct(score), "lo_pct": _pct(lo) if shown else None, "hi_pct": _pct(hi) if shown else None}
+    ends = (lo, hi) if none is None else (np.nan, np.nan)
+    return dict(zip(("predicted_pct", "lo_pct", "hi_pct"), map(intervals.percent, (score, *ends)), strict=True))
 
 
 def _ranks(
@@ -500,10 +501,6 @@ def _check_lines(
 def _plain_mean(cells: Cells) -> Array:
     """Mean over dimensions of the mean of what is there, shape (rows,); NaN where a dimension has nothing."""
     return bootstrap.overall_means(bootstrap.dimension_means(cells.values, ~np.isnan(cells.values), cells.slices))
-
-
-def _pct(value: float) -> float | None:
-    return _some(100 * value)
 
 
 def _some(value: float) -> float | None:

@@ -320,7 +320,7 @@ def dimensions(
     else:
         ends = bootstrap.percentile_interval(np.moveaxis(replicates.by_dimension, 1, 0), ci_level)
         several = np.where(n_scored > 1, by_dimension, np.nan)  # one task cannot be resampled
-        bounds = intervals.percentiles(several, *(e.T for e in ends), n_scored)  # type: ignore[call-arg]
+        bounds = intervals.percentiles(several, ends[0].T, ends[1].T, n_scored)
     gated, verdicts = _per_dimension(g, g.gated), _per_dimension(g, g.decided & ~g.refused)
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = gated / verdicts if g.gate != "off" else np.full(gated.shape, np.nan)

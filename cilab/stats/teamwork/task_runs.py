@@ -7,8 +7,9 @@ runs count. Here they get further columns, and shares of them get intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -127,27 +128,32 @@ class Resampled:
     Attributes
     ----------
     g : the grid.
-    counts : how often each task stands in each resample, shape (resamples, T).
+    draw : draws `counts`.
     interval, ci_level : which interval (see `cilab.stats.methods.uncertainty`), and its level.
     """
 
     g: Grid
-    counts: Array
+    draw: Callable[[], Array]
     interval: IntervalKind = "rule"
     ci_level: float = CI_LEVEL
 
+    @cached_property
+    def counts(self) -> Array:
+        """How often each task stands in each resample, shape (resamples, T); drawn when first asked for."""
+        return self.draw()
+
     def where(self, tasks: Mask) -> Resampled:
         """The same with some of the tasks only."""
-        return replace(self, g=self.g.where(tasks), counts=self.counts[:, tasks])
+        return replace(self, g=self.g.where(tasks), draw=lambda: self.counts[:, tasks])
 
     def take(self, rows: Sequence[int]) -> Resampled:
         """The same with some of the rows only."""
-        return replace(self, g=self.g.take(rows))
+        return replace(self, g=self.g.take(rows), draw=lambda: self.counts)
 
     def bounds(self, draws: Array, used: Mask | None = None) -> Bounds:
         """Interval of any quantity by its replicates; it rests on the `used` tasks, by default all that are scored."""
-        used = self.g.scored.any(axis=0) if used is None else used  # type: ignore[assignment]
-        return intervals.drawn(self.g, draws, used, interval=self.interval, ci_level=self.ci_level)  # type: ignore[arg-type]
+        rests = np.asarray(self.g.scored.any(axis=0) if used is None else used, dtype=bool)
+        return intervals.drawn(self.g, draws, rests, interval=self.interval, ci_level=self.ci_level)
 
 
 def resampled(
@@ -157,7 +163,7 @@ def resampled(
 
     Tasks whose gate no row has decided are not drawn, as in `Grid.replicates`.
     """
-    return Resampled(g, g.task_counts(resamples, seed), interval, ci_level)
+    return Resampled(g, lambda: g.task_counts(resamples, seed), interval, ci_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +173,10 @@ class Share:
     Attributes
     ----------
     point : the ratio; NaN where the lower sum is 0.
-    draws : its bootstrap replicates; NaN where a resample has nothing below the line.
     bounds : its interval, fractions.
     """
 
     point: float
-    draws: Array
     bounds: Bounds
 
     def percent(self, prefix: str = "") -> dict[str, float | int | str | None]:
@@ -187,26 +191,34 @@ def share(above: Array, below: Array, how: Resampled) -> Share:
 
 
 def shares(above: Array, below: Array, how: Resampled) -> list[Share]:
-    """Pooled shares, one for each line of `above` and `below`, shape (K, T); one product instead of K small ones."""
-    points, draws = shares_by_row(above, below, how.counts)
-    found = [_share_bounds(*of, how) for of in zip(points, draws.T, above, below, strict=True)]
-    return [Share(float(p), d, b) for p, d, b in zip(points, draws.T, found, strict=True)]
-
-
-def _share_bounds(point: float, draws: Array, above: Array, below: Array, how: Resampled) -> Bounds:
-    if math.isnan(point):
-        return Bounds()
-    n = intervals.n_clusters(how.g, below > 0)
+    """Pooled shares, one for each line of `above` and `below`, shape (K, T)."""
     if how.interval == "rule":
-        return intervals.share(how.g, above, below, ci_level=how.ci_level)
-    lo, hi = bootstrap.ends(draws, how.ci_level) if n > 1 else (None, None)
-    return Bounds(lo, hi, n, None if n > 1 else uncertainty.too_few(n, how.g.cluster_name))
+        points = _ratios(above, below)
+        found = [intervals.share(how.g, a, b, ci_level=how.ci_level) for a, b in zip(above, below, strict=True)]
+    else:  # one product instead of K small ones
+        points, draws = shares_by_row(above, below, how.counts)
+        found = [_percentiles(d, b > 0, how) for d, b in zip(draws.T, below, strict=True)]
+    return [Share(float(p), Bounds() if math.isnan(p) else b) for p, b in zip(points, found, strict=True)]
+
+
+def _percentiles(draws: Array, used: Mask, how: Resampled) -> Bounds:
+    """The papers' interval of a share; one unit cannot be resampled."""
+    n = intervals.n_clusters(how.g, used)
+    if n < 2:
+        return Bounds(n_clusters=n, reason=uncertainty.too_few(n, how.g.cluster_name))
+    return Bounds(*bootstrap.ends(draws, how.ci_level), n)
+
+
+def _ratios(above: Array, below: Array) -> Array:
+    """Sum of `above` over sum of `below`, line by line; NaN where nothing is below."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(above.sum(axis=1) / below.sum(axis=1))
 
 
 def shares_by_row(above: Array, below: Array, counts: Array) -> tuple[Array, Array]:
     """Pooled share of every row and its replicates: shapes (R,) and (resamples, R); NaN where nothing is below."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return above.sum(axis=1) / below.sum(axis=1), (counts @ above.T) / (counts @ below.T)
+        return _ratios(above, below), (counts @ above.T) / (counts @ below.T)
 
 
 def score_draws(g: Grid, counts: Array, values: Array | None = None, used: Mask | None = None) -> tuple[Array, Array]:
@@ -216,10 +228,7 @@ def score_draws(g: Grid, counts: Array, values: Array | None = None, used: Mask 
     """
     values, used = g.values if values is None else values, g.scored if used is None else used
     points = bootstrap.dimension_means(values, used, g.slices)
-    kept = np.where(used, values, 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        draws = [(counts[:, d] @ kept[:, d].T) / (counts[:, d] @ used[:, d].T.astype(float)) for d in g.slices]
-    return points, np.array(draws)
+    return points, bootstrap.counted_means(values, used, g.slices, counts)
 
 
 def paired(g: Grid, draws: Array) -> Array | None:

@@ -324,8 +324,7 @@ def _from_labels(study: Any) -> pl.DataFrame:
 
 def _within_dimension(g: Grid, clusters: Codes) -> Codes:
     """The same with a cluster of its own in each dimension."""
-    dims = np.repeat(np.arange(len(g.slices)), [s.stop - s.start for s in g.slices])
-    return np.unique(dims * (int(clusters.max()) + 1) + clusters, return_inverse=True)[1].reshape(-1)
+    return np.unique(g.dimension_of * (int(clusters.max()) + 1) + clusters, return_inverse=True)[1].reshape(-1)
 
 
 # -- the fit ----------------------------------------------------------------------------------------------
@@ -349,7 +348,7 @@ class _Fit:
 
 
 def _fitted(g: Grid, seen: _Seen, groups: Codes | None) -> _Fit:
-    dims = np.repeat(np.arange(len(g.slices)), [s.stop - s.start for s in g.slices])
+    dims = g.dimension_of
     codes = _codes(g, seen, dims, groups)
     levels = {name: len(np.unique(of)) for name, of in codes.items()}
     levels["residual" if seen.judge is not None else "seed"] = len(seen.y)
