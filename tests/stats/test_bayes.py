@@ -6,9 +6,7 @@ of the calibration study's first design (`benchmarks/studies/fill_in_sbc.py`).
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from cilab.core.errors import TableError
 from cilab.stats.methods import bayes
 from cilab.stats.methods import row_task_model as model
 from cilab.stats.methods.row_task_model import WEAK, Trials, Widths, expit
+from tests.scripts import script
 
 pytestmark = pytest.mark.slow
 
@@ -210,15 +209,6 @@ def test_one_row_one_dimension_or_one_task_leaves_out_what_cannot_vary(shape) ->
 # -- calibration: a stored study (benchmarks/studies/fill_in_sbc.py says how to remake it)
 
 
-def calibration_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("fill_in_sbc", ROOT / "benchmarks" / "studies" / "fill_in_sbc.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fill_in_sbc"] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def stored() -> dict:
     return json.loads((ROOT / "tests" / "golden" / "fill_in_sbc.json").read_text())
@@ -238,7 +228,7 @@ def test_stored_ranks_of_the_truth_among_posterior_draws_are_uniform(stored) -> 
 
 
 def test_replications_of_the_calibration_come_out_again_within_their_monte_carlo_error(stored, compiled) -> None:
-    study = calibration_study()
+    study = script("studies/fill_in_sbc")
     assert study.DESIGNS["few"].rows == ROWS and study.DESIGNS["few"].dimensions == DIMENSIONS
     ranks = stored["designs"]["few"]["ranks"]
     for number in (0, 2):
@@ -250,5 +240,5 @@ def test_replications_of_the_calibration_come_out_again_within_their_monte_carlo
 
 @pytest.mark.study
 def test_the_whole_calibration_is_uniform_again() -> None:
-    for design in calibration_study().study(120, ["few", "many"])["designs"].values():
+    for design in script("studies/fill_in_sbc").study(120, ["few", "many"])["designs"].values():
         assert min(design["p_uniform"].values()) * 2 * len(design["p_uniform"]) > 0.01

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from cilab.core.errors import TableError
 from cilab.results.arguments import check_all
 from cilab.stats.methods import bootstrap
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "score_coverage.json"
@@ -242,14 +242,6 @@ def test_rows_are_filled_in_by_hand_and_a_resample_of_few_rows_stays_empty() -> 
 # -- coverage ---------------------------------------------------------------------------------------------
 
 
-def coverage_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("score_coverage", ROOT / "benchmarks" / "score_coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_stored_coverage_of_overall_intervals_lies_between_92_and_97_percent() -> None:
     stored = json.loads(GOLDEN.read_text())
     assert stored["data_sets"] == 1000 and stored["resamples"] == 4000 and len(stored["rows"]) == 24
@@ -261,10 +253,10 @@ def test_stored_coverage_of_overall_intervals_lies_between_92_and_97_percent() -
 def test_the_first_data_sets_of_the_coverage_study_come_out_as_stored() -> None:
     stored = json.loads(GOLDEN.read_text())
     for i, row in enumerate(stored["first_data_sets"]):
-        assert coverage_study().covered(i).astype(int).tolist() == row
+        assert script("score_coverage").covered(i).astype(int).tolist() == row
 
 
 @pytest.mark.study
 def test_the_whole_coverage_study_comes_out_as_stored() -> None:
     stored = json.loads(GOLDEN.read_text())
-    assert coverage_study().study(1000)["coverage_pct"] == pytest.approx(stored["coverage_pct"], abs=1e-9)
+    assert script("score_coverage").study(1000)["coverage_pct"] == pytest.approx(stored["coverage_pct"], abs=1e-9)

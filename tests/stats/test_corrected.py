@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from pathlib import Path
@@ -21,6 +20,7 @@ from cilab.datasets import hand_worked_round, simulated_release
 from cilab.stats.judges.corrected import METHODS, CorrectedScores
 from cilab.stats.methods.distributions import normal_two_sided, t_quantile
 from cilab.stats.methods.misclassification import Rate, error_rates, prediction_powered, rogan_gladen
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "correction_coverage.json"
@@ -376,14 +376,6 @@ def test_a_study_without_reviews_is_told_how_to_get_some() -> None:
 # -- coverage ---------------------------------------------------------------------------------------------
 
 
-def coverage_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("correction_coverage", ROOT / "benchmarks" / "correction_coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_stored_coverage_of_corrections_is_at_least_93_percent_wherever_an_interval_is_shown() -> None:
     stored = json.loads(GOLDEN.read_text())
     assert stored["data_sets"] >= 1000 and {c["labels"] for c in stored["cases"]} == {30, 100, 300}
@@ -399,7 +391,7 @@ def test_stored_coverage_of_corrections_is_at_least_93_percent_wherever_an_inter
 
 
 def test_the_first_data_sets_of_the_coverage_study_come_out_as_stored() -> None:
-    study, stored = coverage_study(), json.loads(GOLDEN.read_text())
+    study, stored = script("correction_coverage"), json.loads(GOLDEN.read_text())
     for case, (kind, (share, se, sp), n) in enumerate(study.CASES):
         for number in range(study.FIRST):
             for method, verdict in study.verdicts(case, number).items():
@@ -419,5 +411,5 @@ def test_the_first_data_sets_of_the_coverage_study_come_out_as_stored() -> None:
 def test_the_whole_coverage_study_of_corrections_comes_out_as_stored() -> None:
     """About three minutes."""
     stored = json.loads(GOLDEN.read_text())
-    again = coverage_study().study(stored["data_sets"])
+    again = script("correction_coverage").study(stored["data_sets"])
     assert [c["coverage_pct"] for c in again["cases"]] == [c["coverage_pct"] for c in stored["cases"]]

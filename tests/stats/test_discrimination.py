@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cilab.core.errors import TableError
 from cilab.stats.methods import detection
 from cilab.stats.methods.detection import corrected_rates, detect
 from cilab.stats.teamwork.discrimination import DiscriminationResult, discrimination
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "discrimination_coverage.json"
@@ -235,16 +235,6 @@ def test_pandas_frames_and_records_give_the_same() -> None:
 # -- coverage ---------------------------------------------------------------------------------------------
 
 
-def coverage_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location(
-        "discrimination_coverage", ROOT / "benchmarks" / "studies" / "discrimination_coverage.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_stored_coverage_is_at_least_93_percent_and_not_far_above_from_30_clusters() -> None:
     stored = json.loads(GOLDEN.read_text())
     assert len(stored["designs"]) == 24 and stored["data_sets"] == 2000
@@ -258,7 +248,7 @@ def test_stored_coverage_is_at_least_93_percent_and_not_far_above_from_30_cluste
 
 def test_the_first_designs_of_the_coverage_study_come_out_as_stored() -> None:
     stored = json.loads(GOLDEN.read_text())
-    study = coverage_study()
+    study = script("studies/discrimination_coverage")
     for design, first in zip(study.DESIGNS, stored["designs"], strict=True):
         inside = [study.covered(design, i) for i in range(3)]
         assert [[bool(x) for x in pair] for pair in inside] == first["first_data_sets"]
@@ -266,4 +256,4 @@ def test_the_first_designs_of_the_coverage_study_come_out_as_stored() -> None:
 
 @pytest.mark.study
 def test_the_whole_coverage_study_comes_out_as_stored() -> None:
-    assert coverage_study().study() == json.loads(GOLDEN.read_text())
+    assert script("studies/discrimination_coverage").study() == json.loads(GOLDEN.read_text())

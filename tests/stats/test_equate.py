@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from cilab.core.errors import TableError
 from cilab.stats.teamwork.equate import Equated, equate
 from cilab.testing import grid as played
 from cilab.testing import study
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "rounds_coverage.json"
@@ -222,14 +222,6 @@ def test_the_order_of_runs_changes_nothing_and_a_record_can_be_repeated() -> Non
 # -- the study --------------------------------------------------------------------------------------------
 
 
-def coverage_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("rounds_coverage", ROOT / "benchmarks" / "rounds_coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_stored_coverage_meets_the_bounds() -> None:
     stored = json.loads(GOLDEN.read_text())
     for cell in stored["contamination"]:
@@ -243,7 +235,7 @@ def test_stored_coverage_meets_the_bounds() -> None:
 
 
 def test_the_first_data_sets_of_the_study_come_out_as_stored() -> None:
-    stored, module = json.loads(GOLDEN.read_text()), coverage_study()
+    stored, module = json.loads(GOLDEN.read_text()), script("rounds_coverage")
     for cell in stored["contamination"]:
         key = (cell["per_side"], cell["dimensions"], cell["chance"], cell["families"])
         assert [module.covered(*key, i) for i in range(len(cell["first"]))] == cell["first"]
@@ -254,4 +246,4 @@ def test_the_first_data_sets_of_the_study_come_out_as_stored() -> None:
 @pytest.mark.study
 def test_the_whole_study_comes_out_as_stored() -> None:
     stored = json.loads(GOLDEN.read_text())
-    assert json.loads(json.dumps(coverage_study().study(stored["data_sets"], stored["rounds"]))) == stored
+    assert json.loads(json.dumps(script("rounds_coverage").study(stored["data_sets"], stored["rounds"]))) == stored

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +11,9 @@ import pytest
 
 from cilab import datasets
 from cilab.stats.teamwork.grid import grid
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@lru_cache(maxsize=1)
-def coverage_study():
-    """The script that made the stored results."""
-    path = ROOT / "benchmarks" / "studies" / "fill_in_coverage.py"
-    spec = importlib.util.spec_from_file_location("fill_in_coverage", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fill_in_coverage"] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +29,7 @@ def by_the_rule(stored: dict) -> dict[str, dict]:
 def test_stored_coverage_of_adjusted_intervals_lies_between_93_and_97_percent(stored) -> None:
     designs = by_the_rule(stored)
     assert {"8 rows, 10 tasks", "12 rows, 20 tasks", "24 rows, 30 tasks", "release"} <= set(designs)
-    assert set(stored["designs"]) == set(coverage_study().DESIGNS)
+    assert set(stored["designs"]) == set(script("studies/fill_in_coverage").DESIGNS)
     for name, found in designs.items():
         assert 93 <= found["coverage_pct"] <= 97, name
         assert found["monte_carlo_error_points"] < 1.5, name
@@ -68,7 +55,7 @@ def test_stored_adjusted_scores_miss_the_truth_by_less_than_raw_scores(stored) -
 
 
 def test_the_runs_of_the_release_design_are_the_drawn_scores_and_gate() -> None:
-    study = coverage_study()
+    study = script("studies/fill_in_coverage")
     values, solved, slices = study.score_coverage.drawn(3)
     g = grid(study.runs(study.DESIGNS["release"], 3))
     np.testing.assert_array_equal(g.solved, solved)
@@ -78,7 +65,7 @@ def test_the_runs_of_the_release_design_are_the_drawn_scores_and_gate() -> None:
 
 
 def test_the_runs_of_the_other_designs_are_what_they_say() -> None:
-    study = coverage_study()
+    study = script("studies/fill_in_coverage")
     families = grid(study.runs(study.DESIGNS["8 rows, 30 tasks in 10 families"], 0))
     assert families.cluster_name == "family" and len(np.unique(families.clusters)) == 40
     assert families.rows.height == 8 and [s.stop - s.start for s in families.slices] == [30] * 4
@@ -88,12 +75,12 @@ def test_the_runs_of_the_other_designs_are_what_they_say() -> None:
 
 def test_the_truth_of_the_release_design_is_that_of_the_simulated_release() -> None:
     want = datasets.simulated_release(scale=0.1).truth["rows"].select(pl.col("expected_full_overall"))
-    study = coverage_study()
+    study = script("studies/fill_in_coverage")
     np.testing.assert_allclose(study.truth(study.DESIGNS["release"]).mean(axis=1), want.to_series(), atol=1e-9)
 
 
 def test_the_truth_of_the_models_own_designs_is_the_mean_over_many_tasks() -> None:
-    study = coverage_study()
+    study = script("studies/fill_in_coverage")
     level = study.levels(8)
     tasks = np.random.default_rng(0).normal(0, 1.2, 200_000)
     want = [(1 / (1 + np.exp(-(level[r, 0] - tasks)))).mean() for r in range(8)]
@@ -102,7 +89,7 @@ def test_the_truth_of_the_models_own_designs_is_the_mean_over_many_tasks() -> No
 
 @pytest.mark.parametrize("name", ["8 rows, 10 tasks", "8 rows, 10 tasks, missing", "release"])
 def test_the_first_data_sets_of_the_study_come_out_as_stored(stored, name) -> None:
-    study = coverage_study()
+    study = script("studies/fill_in_coverage")
     for number, row in enumerate(stored["designs"][name]["first_data_sets"]):
         found = study.verdict(study.DESIGNS[name], number)["rows"]
         assert "".join("-" if np.isnan(v) else str(int(v)) for v in found) == row
@@ -110,6 +97,6 @@ def test_the_first_data_sets_of_the_study_come_out_as_stored(stored, name) -> No
 
 @pytest.mark.study
 def test_the_whole_study_comes_out_as_stored(stored) -> None:
-    found = coverage_study().study()
+    found = script("studies/fill_in_coverage").study()
     for name, design in found["designs"].items():
         assert design["coverage_pct"] == pytest.approx(stored["designs"][name]["coverage_pct"], abs=1e-6)

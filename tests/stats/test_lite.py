@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,8 +34,7 @@ from cilab.stats.teamwork.lite import (
     means,
     read_ridge,
 )
-
-SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
+from tests.shared import shared
 
 #: Four rows, three tasks: full scores 1, 2/3, 1/3, 0.
 BY_HAND = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
@@ -323,10 +320,7 @@ def test_on_simulated_releases_the_estimate_errs_a_quarter_less_than_random_subs
 
 @pytest.mark.parametrize("per_dimension", [5, 40])
 def test_on_real_submissions_the_estimate_errs_less_than_random_subsets(per_dimension: int) -> None:
-    folder = SHARED / "swebench_bash_only"
-    if not folder.is_dir():
-        pytest.skip("other people's runs are not here (set CILAB_SHARED, or put them in ../shared)")
-    data = datasets.import_table(folder, "swebench_bash_only").dataset
+    data = datasets.import_table(shared("swebench_bash_only"), "swebench_bash_only").dataset
     table = lite(data, per_dimension, splits=20, version="alone", gate="off").table
     assert table["reduction_pct"][-1] >= 15  # measured with 40 splits: 45.4 and 31.9
 

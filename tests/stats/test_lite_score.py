@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,11 @@ from cilab.stats.methods.item_response import expit
 from cilab.stats.methods.subset_prediction import Calibration, Cells, Check, Prediction, Scores, Spread
 from cilab.stats.teamwork.lite import lite
 from cilab.stats.teamwork.lite_score import LiteScore, lite_score
+from tests.scripts import script
+from tests.shared import SHARED, shared
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "lite_score.json"
-SHARED = Path(os.environ.get("CILAB_SHARED", ROOT.parent / "shared"))
 TASKS, DIMENSIONS = 12, ["d"] * 6 + ["e"] * 6
 NAMES = [f"t{t:02d}" for t in range(TASKS)]
 
@@ -356,16 +355,6 @@ def test_a_published_round_has_no_task_identities() -> None:
 # -- how often intervals cover ----------------------------------------------------------------------------
 
 
-@cache
-def script() -> Any:
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("lite_score_study", ROOT / "benchmarks" / "lite_score.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def stored() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(GOLDEN.read_text())
     return found
@@ -377,7 +366,10 @@ def test_stored_intervals_cover_90_to_98_percent_of_at_least_200_leave_outs() ->
         assert found["leave_outs"] >= 200 and 90 <= found["coverage_pct"] <= 98
     assert 90 <= simulated["dimension_coverage_pct"] <= 98
     assert sum(x["leave_outs"] for x in stored()["data_sets"].values()) == stored()["together"]["leave_outs"]
-    assert {name.partition(",")[0] for name in stored()["data_sets"]} == {"simulated releases", *script().SOURCES}
+    assert {name.partition(",")[0] for name in stored()["data_sets"]} == {
+        "simulated releases",
+        *script("lite_score").SOURCES,
+    }
 
 
 def test_stored_errors_are_below_the_plain_mean_random_subsets_and_ridge() -> None:
@@ -387,15 +379,15 @@ def test_stored_errors_are_below_the_plain_mean_random_subsets_and_ridge() -> No
 
 
 def test_the_first_models_of_the_study_come_out_as_stored() -> None:
-    data = script().release(0)
+    data = script("lite_score").release(0)
     first = stored()["first_release"]
-    lines = [line for model in np.unique(data.models)[:2] for line in script().left_out(data, 5, model)]
+    lines = [line for model in np.unique(data.models)[:2] for line in script("lite_score").left_out(data, 5, model)]
     for found, kept in zip(lines, first, strict=False):
         assert found == pytest.approx(kept, abs=1e-4)
 
 
 def test_the_estimator_gives_the_number_of_the_study() -> None:
-    data = datasets.simulated_release(script().FIRST_SEED)
+    data = datasets.simulated_release(script("lite_score").FIRST_SEED)
     frame = data.runs.collect()
     model = frame["model"].unique().sort()[0]
     others = frame.filter(pl.col("model") != model)
@@ -406,16 +398,15 @@ def test_the_estimator_gives_the_number_of_the_study() -> None:
 
 
 def test_on_metrs_runs_the_stored_numbers_come_out_again() -> None:
-    data = script().public(SHARED, "metr_runs")
-    if data is None:
-        pytest.skip("other people's runs are not here (set CILAB_SHARED, or put them in ../shared)")
-    found = script().summary(script().leave_outs(data, 24))
+    shared("metr_runs")
+    data = script("lite_score").public(SHARED, "metr_runs")
+    found = script("lite_score").summary(script("lite_score").leave_outs(data, 24))
     assert found == pytest.approx(stored()["data_sets"]["metr_runs, 24 of 83 tasks"], abs=1e-2)
 
 
 @pytest.mark.study
 def test_the_whole_study_comes_out_as_stored() -> None:
-    found = script().study(shared=SHARED)
+    found = script("lite_score").study(shared=SHARED)
     for name, x in found["data_sets"].items():
         assert x == pytest.approx(stored()["data_sets"][name], abs=1e-2), name
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from pathlib import Path
@@ -10,18 +9,11 @@ from pathlib import Path
 import pytest
 
 from cilab.stats.maze.gap import gap
+from tests.scripts import script
 from tests.stats.maze_runs import frame, pair, rollouts
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "maze_coverage.json"
-
-
-def coverage_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("maze_coverage", ROOT / "benchmarks" / "maze_coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def stored() -> dict:
@@ -46,7 +38,7 @@ def test_rollouts_as_independent_cover_far_too_little_where_mazes_are_repeated()
 
 
 def test_the_first_data_sets_come_out_as_they_are_stored() -> None:
-    study = coverage_study()
+    study = script("maze_coverage")
     for x in stored()["lines"]:
         if x["number"] == "pair":
             share = x["outcome"] == "success"
@@ -56,7 +48,7 @@ def test_the_first_data_sets_come_out_as_they_are_stored() -> None:
 
 @pytest.mark.parametrize("outcome", ["weighted_outcome", "success"])
 def test_the_study_asks_for_the_intervals_that_gap_shows(outcome: str) -> None:
-    study = coverage_study()
+    study = script("maze_coverage")
     alone, together = study.drawn(5, 4, 0)
     rows = []
     for seed in range(4):
@@ -72,4 +64,4 @@ def test_the_study_asks_for_the_intervals_that_gap_shows(outcome: str) -> None:
 
 @pytest.mark.study
 def test_the_whole_study_comes_out_as_it_is_stored() -> None:
-    assert coverage_study().study(stored()["data_sets"]) == stored()
+    assert script("maze_coverage").study(stored()["data_sets"]) == stored()

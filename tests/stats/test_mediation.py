@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from cilab.core.errors import TableError
 from cilab.stats.maze.mediation import MediationResult, _significant, mediate, mediation
 from cilab.stats.methods import cluster as cl
+from tests.scripts import script
 
 #: Twenty clusters are enough to work the numbers by hand.
 pytestmark = pytest.mark.filterwarnings("ignore::cilab.stats.methods.cluster.FewClustersWarning")
@@ -617,11 +617,7 @@ def test_the_stored_coverage_is_about_the_truth_of_the_simulated_data_as_it_is_n
 
 
 def few_clusters() -> tuple[dict, ModuleType]:
-    path = GOLDEN.parents[1] / "benchmarks" / "studies" / "few_clusters.py"
-    spec = importlib.util.spec_from_file_location("few_clusters", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return json.loads((GOLDEN / "few_clusters.json").read_text()), module
+    return json.loads((GOLDEN / "few_clusters.json").read_text()), script("studies/few_clusters")
 
 
 def test_the_words_on_few_clusters_are_what_the_stored_study_measured() -> None:
@@ -647,11 +643,7 @@ def test_the_study_of_few_clusters_comes_out_as_stored() -> None:
 
 @pytest.mark.study
 def test_the_coverage_study_can_be_remade_in_small() -> None:
-    path = GOLDEN.parents[1] / "benchmarks" / "studies" / "mediation_coverage.py"
-    spec = importlib.util.spec_from_file_location("mediation_coverage", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = module.study(20, 200)
+    found = script("studies/mediation_coverage").study(20, 200)
     for effect in ("a", "b", "indirect", "synergy_b2"):
         stored = coverage()["mediation"][effect]["coverage"]
         assert abs(found["mediation"][effect]["coverage"] - stored) < 4 * math.sqrt(0.05 * 0.95 / 20)

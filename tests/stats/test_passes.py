@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -20,8 +18,7 @@ from cilab.stats.methods.uncertainty import mean_bounds
 from cilab.stats.teamwork.passes import pass_hat_k
 from cilab.testing import grid as played
 from cilab.testing import run, runs
-
-SHARED = Path(os.environ.get("CILAB_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+from tests.shared import shared
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.integers(1, 7))
@@ -47,10 +44,7 @@ def test_the_estimate_has_no_bias() -> None:
 
 
 def test_tau_bench_gives_what_its_authors_print() -> None:
-    path = SHARED / "data" / "tau_bench" / "rewards_tau.csv"
-    if not path.is_file():
-        pytest.skip("other people's runs are not here (set CILAB_SHARED, or put them in ../shared)")
-    table = pl.read_csv(path)
+    table = pl.read_csv(shared("tau_bench/rewards_tau.csv"))
     frame = table.select(
         "model",
         pl.col("task_id").cast(pl.String),

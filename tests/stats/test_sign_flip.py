@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from cilab.stats.methods import paired, sign_flip
 from cilab.stats.methods.paired import Layout
 from cilab.stats.methods.sign_flip import MOST_EXACT, max_t, swap_test
 from cilab.stats.teamwork.compare import Contrast, Units, contrast
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "comparison_errors.json"
@@ -319,14 +318,6 @@ def test_the_detectable_difference_is_found_with_a_power_of_80_percent() -> None
 # -- the study --------------------------------------------------------------------------------------------
 
 
-def study() -> ModuleType:
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("comparison_errors", ROOT / "benchmarks" / "comparison_errors.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def stored() -> dict:
     return json.loads(GOLDEN.read_text())
@@ -370,7 +361,7 @@ def test_stored_simultaneous_intervals_hold_together(stored: dict) -> None:
 
 @pytest.mark.parametrize("question", ["errors", "power", "coverage", "pairs"])
 def test_the_first_data_sets_of_the_study_come_out_as_stored(question: str, stored: dict) -> None:
-    module = study()
+    module = script("comparison_errors")
     of_question = [of for name, of in module.kinds() if name == question]
     for at in (0, len(of_question) // 2):
         verdicts = next(iter(getattr(module, question)(*of_question[at], module.FIRST).values()))
@@ -381,4 +372,4 @@ def test_the_first_data_sets_of_the_study_come_out_as_stored(question: str, stor
 @pytest.mark.study
 def test_the_whole_study_comes_out_as_stored(stored: dict) -> None:
     """Three minutes; remade by `python benchmarks/comparison_errors.py --write`."""
-    assert json.loads(json.dumps(study().study())) == stored
+    assert json.loads(json.dumps(script("comparison_errors").study())) == stored

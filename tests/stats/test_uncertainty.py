@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import math
@@ -26,6 +25,7 @@ from cilab.stats.methods.uncertainty import (
     t_test_p,
     too_few,
 )
+from tests.scripts import script
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "interval_coverage.json"
@@ -202,14 +202,6 @@ def test_linear_bounds_without_spans_ask_for_nothing_but_contributions() -> None
 # -- coverage -----------------------------------------------------------------------------------------------
 
 
-def coverage_study():
-    """The script that made the stored results."""
-    spec = importlib.util.spec_from_file_location("interval_coverage", ROOT / "benchmarks" / "interval_coverage.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def stored() -> dict:
     return json.loads(GOLDEN.read_text())
 
@@ -245,20 +237,18 @@ def test_stored_shares_of_cells_without_an_interval_are_told() -> None:
 
 
 def test_the_first_data_sets_of_the_coverage_study_come_out_as_stored() -> None:
-    script = coverage_study()
+    made = script("interval_coverage")
     for x in stored()["lines"][::7]:
         rng = np.random.default_rng(
-            [20261201, list(script.DESIGNS).index(x["design"]), round(100 * x["rate"]), x["units"], x["dimensions"]]
+            [20261201, list(made.DESIGNS).index(x["design"]), round(100 * x["rate"]), x["units"], x["dimensions"]]
         )
-        drawn = [
-            script.drawn(script.DESIGNS[x["design"]], x["rate"], x["units"], x["dimensions"], rng) for _ in range(20)
-        ]
-        inside = [script.verdict(values, x["rate"])[0] for values in drawn]
+        drawn = [made.drawn(made.DESIGNS[x["design"]], x["rate"], x["units"], x["dimensions"], rng) for _ in range(20)]
+        inside = [made.verdict(values, x["rate"])[0] for values in drawn]
         assert [None if math.isnan(v) else int(v) for v in inside] == x["first"]
 
 
 @pytest.mark.study
 def test_the_whole_coverage_study_comes_out_as_stored() -> None:
-    again = coverage_study().study(4000)
+    again = script("interval_coverage").study(4000)
     for one, other in zip(again["lines"], stored()["lines"], strict=True):
         assert one["coverage"] == pytest.approx(other["coverage"])
